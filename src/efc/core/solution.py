@@ -1,0 +1,82 @@
+"""What a solver returns: the equilibrium, and for every sample how the search for it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from efc.core.system import Activity, System
+
+
+class Result(IntEnum):
+    """How the search ended for one sample; ``message`` is the sentence a user reads."""
+
+    CONVERGED = 0
+    CYCLING = 1
+    MAX_STEPS = 2
+    NON_FINITE = 3
+
+    @property
+    def message(self) -> str:
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Result.CONVERGED: "The sample settled: one more sweep changes it by less than the tolerance.",
+    Result.CYCLING: "The sample goes round without settling: a unit switches on and off, or the loop gain is too high "
+    "for this solver. Try a smaller gain kappa, damping, or the Newton solver.",
+    Result.MAX_STEPS: "The maximum number of steps was reached before the sample settled. Try more steps, a looser "
+    "tolerance, or another solver.",
+    Result.NON_FINITE: "The sample became infinite or NaN. Look at the input, the weights and the gain kappa.",
+}
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The equilibrium of a batch, (R, B, .) throughout, with per-sample outcome.
+
+    ``rates``, ``psi`` and ``gamma`` hold layers 1..L; ``gamma`` is zero where nothing is preserved.
+    """
+
+    system: System
+    activity: Activity
+    u: Tensor
+    result: Tensor
+    """(R, B) integers, members of :class:`Result`."""
+    iterations: Tensor
+    """(R, B): sweeps each sample took."""
+    residual: Tensor
+    """(R, B): what one more sweep would change, relative to what control changes (the largest layer)."""
+
+    @property
+    def rates(self) -> tuple[Tensor, ...]:
+        """Controlled rates ``r_1..r_L``."""
+        return (*self.activity.r, self._output_rate())
+
+    @property
+    def psi(self) -> tuple[Tensor, ...]:
+        return self.activity.psi
+
+    @property
+    def gamma(self) -> tuple[Tensor, ...]:
+        pairs = zip(self.activity.gamma, self.activity.psi, strict=True)
+        return tuple(torch.zeros_like(psi) if gamma is None else gamma for gamma, psi in pairs)
+
+    @property
+    def settled(self) -> Tensor:
+        """(R, B) booleans."""
+        return self.result == Result.CONVERGED
+
+    def counts(self) -> dict[str, int]:
+        """How many samples ended how, by lower-case name."""
+        return {kind.name.lower(): int((self.result == kind).sum()) for kind in Result}
+
+    def _output_rate(self) -> Tensor:
+        from efc.core.outputs import output_shift
+
+        if self.system.dynamics.output != "linear_ce":
+            return self.system.target - self.activity.error
+        return self.activity.z + output_shift("linear_ce", self.activity.z, self.psi[-1] + self.gamma[-1])

@@ -1,0 +1,146 @@
+"""What the solvers share: tolerances, the per-sample watch over convergence, and the loop over sweeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from efc.core.linear import steady_state_u
+from efc.core.solution import Result, Solution
+from efc.core.system import Activity, System, free_activity, sweep
+from efc.errors import EFCError, choose
+
+STARTS = ("free", "steady_state")
+_RUNNING = -1
+_IMPROVED = 0.99
+"""A sample makes progress while its best residual falls by one per cent within ``patience`` sweeps."""
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """Stopping rule common to all solvers.
+
+    A sample is *converged* when one more sweep would change its rates and ``u`` by less than ``tol`` times what control
+    itself changes; it is then frozen. It is *cycling* when its residual has not improved for ``patience`` sweeps.
+    """
+
+    tol: float = 1e-3
+    max_steps: int = 100
+
+    def __post_init__(self) -> None:
+        positive(self.tol, "tol")
+        positive(self.max_steps, "max_steps")
+
+    @abstractmethod
+    def solve(self, system: System) -> Solution:
+        """Find the equilibrium of every sample."""
+
+
+@dataclass(frozen=True)
+class SweepSolver(Solver):
+    """A solver whose state is ``u`` (and the slopes of the last sweep): sweep, look, propose the next ``u``.
+
+    ``start="free"`` begins with ``u = kappa (r* - p)``, ``"steady_state"`` with the steady-state theorem's ``u``.
+    """
+
+    patience: int = 24
+    start: str = "free"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.patience, "patience")
+        choose("solver.start", self.start, STARTS)
+
+    @abstractmethod
+    def begin(self, system: System) -> Proposal:
+        """A fresh proposal rule for one solve."""
+
+    def solve(self, system: System) -> Solution:
+        free = free_activity(system)
+        u = initial_u(system, self.start)
+        slope, before = list(free.slope[1:]), free.r
+        first = free.slope[:1]
+        watch = Watch(system, self.tol, self.patience)
+        propose = self.begin(system)
+        for step in range(1, self.max_steps + 1):
+            activity = sweep(system, u, (*first, *slope))
+            done = watch.look(step, u, before, activity)
+            if step == self.max_steps or bool(done.all()):
+                break
+            frozen = done.unsqueeze(-1)
+            u = torch.where(frozen, u, propose(u, activity))
+            slope = [
+                torch.where(frozen, old, new) for old, new in zip(slope, activity.slope[1:], strict=True)
+            ]
+            before = activity.r
+        return watch.solution(u, activity)
+
+
+class Proposal(ABC):
+    """The next ``u`` from the last one and what the sweep made of it."""
+
+    @abstractmethod
+    def __call__(self, u: Tensor, activity: Activity) -> Tensor: ...
+
+
+def initial_u(system: System, start: str) -> Tensor:
+    return steady_state_u(system) if start == "steady_state" else system.kappa * system.free_error
+
+
+class Watch:
+    """Follows every sample's residual and decides, once and for all, how its search ended."""
+
+    def __init__(self, system: System, tol: float, patience: int) -> None:
+        self.system, self.tol, self.patience = system, tol, patience
+        shape, device = system.free_error.shape[:2], system.free_error.device
+        self.result = torch.full(shape, _RUNNING, dtype=torch.int64, device=device)
+        self.iterations = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.residual = torch.full(shape, float("inf"), dtype=system.free_error.dtype, device=device)
+        self.best = self.residual.clone()
+        self.stalled = torch.zeros(shape, dtype=torch.int64, device=device)
+
+    def look(self, step: int, u: Tensor, before: Sequence[Tensor], activity: Activity) -> Tensor:
+        """Take note of one sweep; return (R, B) booleans, true where the search is over."""
+        residual = defect(self.system, u, before, activity, self.tol)
+        running = self.result == _RUNNING
+        self.residual = torch.where(running, residual, self.residual)
+        self.iterations = torch.where(running, step, self.iterations)
+        improved = residual < _IMPROVED * self.best
+        self.best = torch.where(improved, residual, self.best)
+        self.stalled = torch.where(improved, 0, self.stalled + 1)
+        outcome = torch.where(self.stalled >= self.patience, Result.CYCLING, _RUNNING)
+        outcome = torch.where(residual <= self.tol, Result.CONVERGED, outcome)
+        outcome = torch.where(torch.isfinite(residual), outcome, Result.NON_FINITE)
+        self.result = torch.where(running, outcome, self.result)
+        return self.result != _RUNNING
+
+    def solution(self, u: Tensor, activity: Activity) -> Solution:
+        """The outcome; whoever is still searching has run out of steps."""
+        result = torch.where(self.result == _RUNNING, Result.MAX_STEPS, self.result)
+        return Solution(self.system, activity, u, result, self.iterations, self.residual)
+
+
+def defect(system: System, u: Tensor, before: Sequence[Tensor], activity: Activity, tol: float) -> Tensor:
+    """(R, B): by how much the equations are missed at (``before``, ``u``), relative to what control changes.
+
+    The largest, over hidden layers and the controller, of ``|r_i' - r_i| / |r_i' - f_i|`` and ``|u' - u| / |u'|``
+    (maximum norms), primes marking what the equations give. Rounding errors are allowed for: signals that drown in
+    them count as settled.
+    """
+    noise = 16 * torch.finfo(u.dtype).eps / tol
+    wanted = system.kappa * activity.error
+    scale = wanted.abs().amax(-1) + noise * system.kappa.squeeze(-1)
+    worst = (wanted - u).abs().amax(-1) / scale.clamp_min(torch.finfo(u.dtype).tiny)
+    for old, new, shift in zip(before, activity.r, activity.shift, strict=True):
+        scale = shift.abs().amax(-1) + noise * new.abs().amax(-1)
+        worst = torch.maximum(worst, (new - old).abs().amax(-1) / scale.clamp_min(torch.finfo(u.dtype).tiny))
+    return worst
+
+
+def positive(value: float, name: str) -> None:
+    if not value > 0:
+        raise EFCError(f"solver.{name}: must be positive, got {value}")
