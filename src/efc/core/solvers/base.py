@@ -18,6 +18,9 @@ STARTS = ("free", "steady_state")
 _RUNNING = -1
 _IMPROVED = 0.99
 """A sample makes progress while its best residual falls by one per cent within ``patience`` sweeps."""
+_FIRST_SNAPSHOT = 6
+_RETURNED = 0.01
+"""A sample has come back to an earlier state if its distance from it is this small against what one sweep moves."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Solver(ABC):
     """Stopping rule common to all solvers.
 
     A sample is *converged* when one more sweep would change its rates and ``u`` by less than ``tol`` times what control
-    itself changes; it is then frozen. It is *cycling* when its residual has not improved for ``patience`` sweeps.
+    itself changes; it is then frozen. It is *cycling* when it returns to where it was some sweeps ago although single
+    sweeps move it, or when its residual has not improved for ``patience`` sweeps.
     """
 
     tol: float = 1e-3
@@ -102,6 +106,8 @@ class Watch:
         self.residual = torch.full(shape, float("inf"), dtype=system.free_error.dtype, device=device)
         self.best = self.residual.clone()
         self.stalled = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.snapshot: tuple[Tensor, Sequence[Tensor]] | None = None
+        self.next_snapshot = _FIRST_SNAPSHOT
 
     def look(self, step: int, u: Tensor, before: Sequence[Tensor], activity: Activity) -> Tensor:
         """Take note of one sweep; return (R, B) booleans, true where the search is over."""
@@ -112,7 +118,14 @@ class Watch:
         improved = residual < _IMPROVED * self.best
         self.best = torch.where(improved, residual, self.best)
         self.stalled = torch.where(improved, 0, self.stalled + 1)
-        outcome = torch.where(self.stalled >= self.patience, Result.CYCLING, _RUNNING)
+        cycling = self.stalled >= self.patience
+        if self.snapshot is not None:
+            cycling |= defect(self.system, *self.snapshot, activity, self.tol) <= _RETURNED * residual
+        if step == self.next_snapshot:
+            # Kept for twice as long each time, as in Brent's method: a cycle of any length is found.
+            self.snapshot = (self.system.kappa * activity.error, activity.r)
+            self.next_snapshot = 2 * step
+        outcome = torch.where(cycling, Result.CYCLING, _RUNNING)
         outcome = torch.where(residual <= self.tol, Result.CONVERGED, outcome)
         outcome = torch.where(torch.isfinite(residual), outcome, Result.NON_FINITE)
         self.result = torch.where(running, outcome, self.result)

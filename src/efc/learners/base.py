@@ -1,0 +1,164 @@
+"""The learner protocol, and the shared frame of all methods: parameters, head policy, schedule, optimiser, state.
+
+A method adds what is its own: :meth:`Learner.descent` (the direction the optimiser is given) and, if it preserves
+anything, :meth:`Learner.consolidate`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from efc.core.activations import activation as find_activation
+from efc.core.control import per_run
+from efc.core.network import Layout, forward, initialise
+from efc.errors import EFCError, choose
+from efc.learners.heads import HEADS, least_squares_head
+from efc.learners.optim import make_optimiser
+from efc.learners.options import Options
+
+CHUNK = 1024
+"""Samples per pass over a whole task (Fisher, head, evaluation)."""
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What a learner is told of a task: its training data and which head outputs it concerns."""
+
+    x: Tensor
+    """(N, d_0), shared by all runs."""
+    y: Tensor
+    """(N,) head outputs, as integers."""
+    active: slice
+    """Outputs the head is asked about while training on this task."""
+    new: slice
+    """Outputs that appear for the first time; empty when the task brings none."""
+    steps: int
+    """Training steps to come, for the learning-rate schedule."""
+
+
+class Learner(ABC):
+    """R runs of one method, trained side by side in one process.
+
+    Call ``begin_task``, then ``step`` for every batch, then ``end_task``; ``logits`` at any time.
+    """
+
+    name: ClassVar[str]
+    options_type: ClassVar[type[Options]] = Options
+    shipped_head: ClassVar[str] = "least_squares"
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        seeds: Sequence[int],
+        options: Options | None = None,
+        head: str | None = None,
+        activation: str = "relu",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if not seeds:
+            raise EFCError("seeds: at least one is needed")
+        self.options = self.options_type() if options is None else options
+        self.head = choose("head", head or self.shipped_head, HEADS)
+        self.activation = activation
+        self.sigma = find_activation(activation)
+        self.layout = Layout(tuple(sizes))
+        self.seeds = list(seeds)
+        self.runs = len(self.seeds)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self.theta = initialise(self.layout, generators, dtype).to(device)
+        self.layers = self.layout.views(self.theta)
+        self.gradient = torch.zeros_like(self.theta)
+        self.lr = self._per_run("lr", self.options.lr).reshape(-1, 1)
+        self.optimiser = make_optimiser(self.options.optimiser, self.theta)
+        self.active = slice(0, 0)
+        self.steps_planned = self.steps_taken = self.tasks_seen = 0
+
+    # -- the protocol ------------------------------------------------------------------------------------------------
+
+    def begin_task(self, task: TaskData) -> None:
+        """Prepare for a task: fresh optimiser and schedule, new head rows by the head policy."""
+        self.active, self.steps_planned, self.steps_taken = task.active, task.steps, 0
+        self.gradient.zero_()
+        self.optimiser = make_optimiser(self.options.optimiser, self.theta)
+        if self.head == "least_squares" and task.new.stop > task.new.start:
+            self._set_new_rows(task)
+
+    def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """One step on a batch x (R, B, d_0), y (R, B); returns per-run statistics, (R,) each, if the method has any."""
+        statistics = self.descent(x, self.one_hot(y, self.active))
+        progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
+        self.optimiser.step(self.theta, self.gradient, self.lr * (0.5 * (1 + math.cos(math.pi * progress))))
+        self.steps_taken += 1
+        return statistics
+
+    def end_task(self, task: TaskData) -> None:
+        """Take in what has to be remembered of the task; its data may be forgotten afterwards."""
+        self.consolidate(task)
+        self.tasks_seen += 1
+
+    def logits(self, x: Tensor, classes: slice) -> Tensor:
+        """Free (uncontrolled) outputs (R, B, len(classes)) for x (R, B, d_0) or, shared by all runs, (B, d_0)."""
+        return forward(self.layers.active(classes), self.sigma, self._with_runs(x)).z
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that determines what the learner does next, as plain tensors."""
+        position = [self.steps_planned, self.steps_taken, self.tasks_seen, self.active.start, self.active.stop]
+        state = {"theta": self.theta, "position": torch.tensor(position)}
+        state |= {f"optimiser.{key}": value for key, value in self.optimiser.state_dict().items()}
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a state; the learner must have been made with the same sizes, runs and options."""
+        missing, extra = self.state_dict().keys() - state.keys(), state.keys() - self.state_dict().keys()
+        if missing or extra:
+            raise EFCError(f"state: missing {sorted(missing)}, unexpected {sorted(extra)}")
+        if state["theta"].shape != self.theta.shape:
+            raise EFCError(f"state: theta is {tuple(state['theta'].shape)}, expected {tuple(self.theta.shape)}")
+        self.theta.copy_(state["theta"])
+        self.steps_planned, self.steps_taken, self.tasks_seen, start, stop = state["position"].tolist()
+        self.active = slice(start, stop)
+        prefix = "optimiser."
+        self.optimiser.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+
+    # -- what a method adds ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Write the direction the optimiser descends, (R, P), into ``self.gradient``; ``y`` is one-hot (R, B, C)."""
+
+    def consolidate(self, task: TaskData) -> None:
+        """Remember a finished task. By default nothing is."""
+        return None
+
+    # -- shared helpers ----------------------------------------------------------------------------------------------
+
+    def one_hot(self, y: Tensor, classes: slice) -> Tensor:
+        """One-hot targets over ``classes`` for integer outputs ``y``."""
+        indices = torch.arange(classes.start, classes.stop, device=y.device)
+        return (y.unsqueeze(-1) == indices).to(self.theta.dtype)
+
+    def passes(self, task: TaskData, classes: slice) -> Iterator[tuple[Tensor, Tensor]]:
+        """The whole task in chunks: x (R, B, d_0), one-hot y over ``classes`` (R, B, C)."""
+        for x, y in zip(task.x.split(CHUNK), task.y.split(CHUNK), strict=True):
+            yield self._with_runs(x), self.one_hot(y, classes).expand(self.runs, -1, -1)
+
+    def _set_new_rows(self, task: TaskData) -> None:
+        features = ((forward(self.layers, self.sigma, x).r[-1], y) for x, y in self.passes(task, task.new))
+        W, b = least_squares_head(features, self.options.ridge)
+        self.layers.weights[-1][:, task.new] = W.to(self.theta.dtype)
+        self.layers.biases[-1][:, task.new] = b.to(self.theta.dtype)
+
+    def _with_runs(self, x: Tensor) -> Tensor:
+        x = x.to(self.theta.dtype)
+        return x if x.dim() == 3 else x.expand(self.runs, -1, -1)
+
+    def _per_run(self, name: str, value: float | Sequence[float] | Tensor) -> Tensor:
+        return per_run(name, value, self.runs, self.theta)

@@ -1,0 +1,85 @@
+"""Hyper-parameters of a learner as a dataclass that checks itself: names, kinds and ranges, one sentence per mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from efc.core.control import PerRun
+from efc.errors import EFCError, choose, suggest
+
+
+def number(default: float, low: float = 0.0, inclusive: bool = False, high: float = float("inf"), doc: str = "") -> Any:
+    """A number, or one per run, above ``low`` (or equal to it, if ``inclusive``) and at most ``high``."""
+    return field(default=default, metadata={"low": low, "inclusive": inclusive, "high": high, "doc": doc})
+
+
+def choice(default: str, options: Sequence[str], doc: str = "") -> Any:
+    """One of a few names."""
+    return field(default=default, metadata={"choices": tuple(options), "doc": doc})
+
+
+def mapping(doc: str = "") -> Any:
+    """Named options handed on to something else, which checks them."""
+    return field(default_factory=dict, metadata={"mapping": True, "doc": doc})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every learner has. Numbers may be given once or once per run."""
+
+    lr: PerRun = number(1e-3, doc="learning rate at the start of each task; it falls to zero along a cosine")
+    optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
+    ridge: float = number(1e-4, doc="ridge of the least-squares head, per sample")
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            _check(item.name, getattr(self, item.name), item.metadata)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Build from a mapping; a key that does not exist is refused, with the nearest one that does."""
+        known = [f.name for f in fields(cls)]
+        given = {("lam" if key == "lambda" else key): value for key, value in values.items()}
+        for key in given:
+            if key not in known:
+                raise EFCError(f"{key}: no such option{suggest(key, known)}; there are {', '.join(known)}")
+        return cls(**given)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, fit for YAML and JSON."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+
+def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
+    if "choices" in rule:
+        if not isinstance(value, str):
+            raise EFCError(f"{name}: expected one of {', '.join(rule['choices'])}, got {value!r}")
+        choose(name, value, rule["choices"])
+    elif "low" in rule:
+        _check_numbers(name, value, rule)
+    elif "mapping" in rule and not isinstance(value, Mapping):
+        raise EFCError(f"{name}: expected named values, got {value!r}")
+
+
+def _check_numbers(name: str, value: Any, rule: Mapping[str, Any]) -> None:
+    low, high = rule["low"], rule["high"]
+    if isinstance(value, str):
+        raise EFCError(f"{name}: expected a number, got {value!r}")
+    entries = _plain(value)
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if isinstance(entry, bool) or not isinstance(entry, int | float):
+            raise EFCError(f"{name}: expected a number or one per run, got {entry!r}")
+        if not (entry > low or (rule["inclusive"] and entry == low)) or entry > high:
+            bound = f"{'at least' if rule['inclusive'] else 'above'} {low:g}"
+            bound += f" and at most {high:g}" if high != float("inf") else ""
+            raise EFCError(f"{name}: must be {bound}, got {entry:g}")
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return list(value) if isinstance(value, tuple) else value

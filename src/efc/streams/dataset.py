@@ -1,0 +1,39 @@
+"""A data set: arrays with a training and a test part, and the names of its classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from efc.errors import EFCError
+
+FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Features (N, d) and integer labels 0..K-1 (N,), training and test part."""
+
+    name: str
+    x_train: FloatArray
+    y_train: IntArray
+    x_test: FloatArray
+    y_test: IntArray
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for part in ("train", "test"):
+            x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
+            if x.ndim != 2 or len(x) != len(y) or len(x) == 0:
+                raise EFCError(f"{self.name}: x_{part} must be (N, d) with N labels, got {x.shape} and {len(y)} labels")
+            if not np.isfinite(x).all():
+                raise EFCError(f"{self.name}: x_{part} holds NaN or infinite values")
+            if y.min() < 0 or y.max() >= len(self.class_names):
+                raise EFCError(f"{self.name}: labels in y_{part} must lie in 0..{len(self.class_names) - 1}")
+        if self.x_train.shape[1] != self.x_test.shape[1]:
+            raise EFCError(
+                f"{self.name}: training data have {self.x_train.shape[1]} features, test data {self.x_test.shape[1]}"
+            )

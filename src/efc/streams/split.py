@@ -1,0 +1,154 @@
+"""Tasks from a data set: which classes arrive when, and which outputs the head is asked about.
+
+Classes are renumbered in the order of their arrival, so that the outputs of a scenario are always a contiguous range:
+
+| scenario | outputs            | active in training on task t | active at test on task j, after task t |
+|----------|--------------------|------------------------------|----------------------------------------|
+| `class`  | one per class      | all classes seen up to t     | all classes seen up to t               |
+| `task`   | one per class      | the classes of task t        | the classes of task j                  |
+| `domain` | classes per task   | all, shared by all tasks     | all                                    |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from efc.errors import EFCError, choose
+from efc.learners.base import TaskData
+from efc.streams.dataset import Dataset, IntArray
+
+SCENARIOS = ("class", "task", "domain")
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Features (N, d) and outputs (N,) of one task's training, validation or test part."""
+
+    x: Tensor
+    y: Tensor
+
+    def to(self, device: torch.device | str) -> Part:
+        return Part(self.x.to(device), self.y.to(device))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: its data, and the outputs that are its own."""
+
+    index: int
+    classes: tuple[str, ...]
+    outputs: slice
+    parts: dict[str, Part]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Tasks in order. Build it with :func:`split`."""
+
+    dataset: str
+    scenario: str
+    tasks: tuple[Task, ...]
+    n_features: int
+    n_outputs: int
+
+    def active(self, task: int, after: int) -> slice:
+        """Outputs the head is asked about on task ``task`` once task ``after`` has been (or is being) learned."""
+        if self.scenario == "class":
+            return slice(0, self.tasks[after].outputs.stop)
+        return self.tasks[task].outputs
+
+    def data(self, index: int, steps: int) -> TaskData:
+        """What a learner is told when it trains on a task for ``steps`` steps."""
+        task, part = self.tasks[index], self.tasks[index].parts["train"]
+        brings_none = self.scenario == "domain" and index > 0
+        new = slice(task.outputs.start, task.outputs.start) if brings_none else task.outputs
+        return TaskData(part.x, part.y, self.active(index, index), new, steps)
+
+    def to(self, device: torch.device | str) -> Stream:
+        """The same stream with its data on ``device``."""
+        tasks = tuple(
+            Task(t.index, t.classes, t.outputs, {name: part.to(device) for name, part in t.parts.items()})
+            for t in self.tasks
+        )
+        return Stream(self.dataset, self.scenario, tasks, self.n_features, self.n_outputs)
+
+    def describe(self) -> str:
+        """Two lines for a person: which classes come when, and what is active."""
+        order = " | ".join(" ".join(task.classes) for task in self.tasks)
+        active = {
+            "class": "training and test: all classes seen so far",
+            "task": "training and test: the classes of the task in question",
+            "domain": f"training and test: the same {self.n_outputs} outputs for every task",
+        }[self.scenario]
+        return f"{self.dataset}, {self.scenario}-incremental, {len(self.tasks)} tasks: {order}\nactive outputs, {active}"
+
+
+def split(
+    dataset: Dataset,
+    tasks: int = 5,
+    classes_per_task: int = 2,
+    order_seed: int | None = None,
+    scenario: str = "class",
+    validation: float = 0.1,
+    dtype: torch.dtype = torch.float32,
+) -> Stream:
+    """Cut a data set into ``tasks`` tasks of ``classes_per_task`` classes, in natural or (``order_seed``) shuffled order.
+
+    A stratified share ``validation`` of the training data is held out; the test data are never touched for that.
+    """
+    choose("scenario", scenario, SCENARIOS)
+    if tasks < 1 or classes_per_task < 1:
+        raise EFCError(f"tasks: need at least one task of one class, got {tasks} of {classes_per_task}")
+    if not 0 <= validation < 1:
+        raise EFCError(f"validation: must be at least 0 and below 1, got {validation}")
+    if tasks * classes_per_task > len(dataset.class_names):
+        raise EFCError(
+            f"tasks: {tasks} tasks of {classes_per_task} classes need {tasks * classes_per_task} classes, "
+            f"{dataset.name} has {len(dataset.class_names)}"
+        )
+    order = np.arange(len(dataset.class_names))
+    if order_seed is not None:
+        order = np.random.default_rng(order_seed).permutation(order)
+    held_out = _held_out(dataset.y_train, validation)
+    bounds = range(0, (tasks + 1) * classes_per_task, classes_per_task)
+    built = []
+    for index, (start, stop) in enumerate(pairwise(bounds)):
+        labels = order[start:stop]
+        shift = 0 if scenario == "domain" else start
+        parts = {
+            "train": _part(dataset.x_train, dataset.y_train, ~held_out, labels, shift, dtype),
+            "validation": _part(dataset.x_train, dataset.y_train, held_out, labels, shift, dtype),
+            "test": _part(dataset.x_test, dataset.y_test, np.ones(len(dataset.y_test), bool), labels, shift, dtype),
+        }
+        for name in ("train", "test"):
+            if len(parts[name].y.unique()) < len(labels):
+                raise EFCError(f"{dataset.name}: a class of task {index} has no {name} samples")
+        names = tuple(dataset.class_names[label] for label in labels)
+        built.append(Task(index, names, slice(shift, shift + classes_per_task), parts))
+    n_outputs = classes_per_task if scenario == "domain" else tasks * classes_per_task
+    return Stream(dataset.name, scenario, tuple(built), dataset.x_train.shape[1], n_outputs)
+
+
+def _held_out(y: IntArray, share: float) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Mark the validation samples: the same share of every class, the same ones every time."""
+    mask = np.zeros(len(y), bool)
+    for label in np.unique(y):
+        members = np.random.default_rng([20260204, int(label)]).permutation(np.flatnonzero(y == label))
+        mask[members[: round(share * len(members))]] = True
+    return mask
+
+
+def _part(
+    x: np.ndarray, y: IntArray, keep: np.ndarray, labels: IntArray, shift: int, dtype: torch.dtype
+) -> Part:
+    """The samples of ``labels`` among ``keep``, outputs numbered from ``shift`` in the order of ``labels``."""
+    chosen = keep & np.isin(y, labels)
+    position = {int(label): shift + i for i, label in enumerate(labels)}
+    outputs = torch.tensor([position[int(label)] for label in y[chosen]], dtype=torch.int64)
+    return Part(torch.as_tensor(x[chosen]).to(dtype), outputs)
