@@ -15,9 +15,7 @@ def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if value in names:
         return value
-    raise EFCError(
-        f"{argument}: unknown value {value!r}{suggest(value, names)}; choose one of {', '.join(names)}"
-    )
+    raise EFCError(f"{argument}: unknown value {value!r}{suggest(value, names)}; choose one of {', '.join(names)}")
 
 
 def suggest(value: object, names: Iterable[str]) -> str:

@@ -76,9 +76,7 @@ def train(
     )
 
 
-def shuffled(
-    n: int, batch_size: int, generators: Sequence[torch.Generator], device: torch.device
-) -> Iterator[Tensor]:
+def shuffled(n: int, batch_size: int, generators: Sequence[torch.Generator], device: torch.device) -> Iterator[Tensor]:
     """Index batches (R, B) of one epoch: every run in its own order, drawn from its own generator."""
     order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
     yield from order.split(batch_size, dim=1)

@@ -72,12 +72,12 @@ class Dynamics:
         choose("form", self.form, FORMS)
         if self.form == "additive" and self.feedback == "least_control":
             raise EFCError(
-                "feedback: 'least_control' belongs to multiplicative control; with form='additive' use 'jacobian' or 'learned'"
+                "feedback: 'least_control' belongs to multiplicative control; with form='additive' use 'jacobian'"
             )
         if self.form == "multiplicative" and sigma.signed and self.feedback != "least_control":
             raise EFCError(
-                f"feedback: {self.feedback!r} with the signed activation {self.activation!r} would push negative rates the "
-                "wrong way; use 'least_control', or an activation that is never negative (relu, softplus, sigmoid)"
+                f"feedback: {self.feedback!r} with the signed activation {self.activation!r} would push negative rates "
+                "the wrong way; use 'least_control', or an activation that is never negative (relu, softplus, sigmoid)"
             )
 
     @property

@@ -1,7 +1,7 @@
 """Diagonal empirical Fisher information in closed form, streaming over batches.
 
 Per sample the gradient of a layer is ``delta_i r_{i-1}^T``, so the mean of its square is two matrix products,
-``F_W = (delta^2)^T (r^2) / N``: no per-sample gradients are formed. (Squaring the batch-mean gradient is something else.)
+``F_W = (delta^2)^T (r^2) / N``: no per-sample gradients are formed. (Squaring the batch-mean gradient is not this.)
 """
 
 from __future__ import annotations

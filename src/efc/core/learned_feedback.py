@@ -1,12 +1,12 @@
 """Feedback weights learned from noise: an anti-Hebbian rule that makes ``Q_i`` an estimate of ``J_i^T = (dz/da_i)^T``.
 
-Every hidden neuron's pre-activation is jittered by its own slow (Ornstein-Uhlenbeck) noise ``xi``. The controller sees the
-logits deviate from their noiseless value and answers ``u = -(z - z_free)``; correlating a neuron's own noise with ``u``,
+Every hidden neuron's pre-activation is jittered by its own slow (Ornstein-Uhlenbeck) noise ``xi``. The controller sees
+the logits deviate from their noiseless value and answers ``u = -(z - z_free)``; a neuron's noise correlated with ``u``,
 
     dQ_i = -xi_i u^T / s^2 - Q_i,      hence at rest      Q_i = E[xi_i (z - z_free)^T] / s^2 ~ E[J_i^T],
 
-tells how that neuron moves the output, without weight transport. The noise must be slow against ``tau``, or it has moved
-on before its effect arrives.
+tells how that neuron moves the output, without weight transport. The noise must be slow against ``tau``, or it has
+moved on before its effect arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from efc.core.network import Parameters, affine, flat_bmm, forward
 
 @dataclass(frozen=True)
 class FeedbackLearning:
-    """One bout of noisy dynamics: ``steps`` Euler steps of ``dt / tau``, noise of size ``noise`` and memory ``tau_noise``."""
+    """A bout of noisy dynamics: ``steps`` Euler steps of ``dt`` (tau = 1), noise of size ``noise`` and its memory."""
 
     rate: float = 0.05
     steps: int = 40
@@ -40,7 +40,7 @@ class FeedbackLearning:
         x: Tensor,
         generators: Sequence[torch.Generator],
     ) -> list[Tensor]:
-        """New feedback weights (R, d_i, C) after one bout on the inputs ``x`` (R, B, d_0); run r uses its own generator."""
+        """Feedback weights (R, d_i, C) after one bout on the inputs ``x`` (R, B, d_0); run r uses its own generator."""
         free = forward(theta, sigma, x)
         r = list(free.r[1:])
         xi = [self.noise * _normal(t, generators) for t in r]
@@ -74,17 +74,14 @@ def jacobian_transpose(theta: Parameters, sigma: Activation, x: Tensor) -> list[
 
 
 def alignment(Q: Sequence[Tensor], J_T: Sequence[Tensor]) -> Tensor:
-    """Cosine of the angle between ``Q_i`` and ``J_i^T``, as one number per run and hidden layer: (R, L-1)."""
+    """Cosine of the angle between ``Q_i`` and ``J_i^T``, one number per run and hidden layer: (R, L-1)."""
     return torch.stack(
-        [
-            torch.nn.functional.cosine_similarity(q.flatten(1), j.flatten(1), dim=1)
-            for q, j in zip(Q, J_T, strict=True)
-        ],
+        [torch.nn.functional.cosine_similarity(q.flatten(1), j.flatten(1), dim=1) for q, j in zip(Q, J_T, strict=True)],
         1,
     )
 
 
 def _normal(like: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-    """Standard normal noise shaped like (R, B, d), run r from ``generators[r]``: what a run draws depends on no other."""
+    """Standard normal noise shaped like (R, B, d), run r from ``generators[r]``: no run depends on another."""
     draws = [torch.randn(like.shape[1:], generator=g, dtype=like.dtype, device=g.device) for g in generators]
     return torch.stack(draws).to(like.device)

@@ -14,7 +14,15 @@ from torch import Tensor
 
 from efc.core import outputs
 from efc.core.network import flat_bmm
-from efc.core.system import Activity, System, feed_back, free_activity, learning_signal
+from efc.core.system import (
+    Activity,
+    Hidden,
+    System,
+    feed_back,
+    free_activity,
+    free_preservation,
+    learning_signal,
+)
 
 
 def output_tangent(system: System, at: Activity, dz: Tensor, ds: Tensor) -> Tensor:
@@ -22,68 +30,60 @@ def output_tangent(system: System, at: Activity, dz: Tensor, ds: Tensor) -> Tens
 
     ``dz`` and ``ds`` are (R, B, K, C), K directions.
     """
-    output, z = system.dynamics.output, at.z.unsqueeze(2)
+    output = system.dynamics.output
     q = (system.target - at.error).unsqueeze(2)
     if output == "softmax":
         return outputs.softmax_jacobian_product(q, dz + ds)
-    s = at.psi[-1] if at.gamma[-1] is None else at.psi[-1] + at.gamma[-1]
-    modulation = torch.exp(s).unsqueeze(2)
-    change = modulation * (dz + z * ds)
+    change = torch.exp(at.signal).unsqueeze(2) * (dz + at.z.unsqueeze(2) * ds)
     return outputs.softmax_jacobian_product(q, change) if output == "linear_ce" else change
+
+
+def hidden_tangent(form: str, layer: Hidden, da: Tensor | None, dpsi: Tensor, dgamma: Tensor | None) -> Tensor:
+    """Change of a hidden layer's rates for changes of its pre-activation, learning and preservation signal."""
+    slope = layer.slope.unsqueeze(2)
+    if form == "additive":
+        dr = dpsi if dgamma is None else dpsi + slope * dgamma
+        return dr if da is None else dr + slope * da
+    dr = layer.r.unsqueeze(2) * (dpsi if dgamma is None else dpsi + dgamma)
+    return dr if da is None else dr + slope * torch.exp(layer.signal).unsqueeze(2) * da
 
 
 def control_jacobian(system: System, at: Activity) -> Tensor:
     """``d r_L / d u`` (R, B, C, C) at an activity, the derivatives sigma' held fixed (exact for ReLU between flips)."""
     R, B, C = system.free_error.shape
-    theta, terms, dynamics = system.theta, system.terms, system.dynamics
+    dynamics = system.dynamics
     identity = torch.eye(C, dtype=at.z.dtype, device=at.z.device).expand(R, B, C, C)
-    f = [t.unsqueeze(2) for t in at.f]
-    slope = [t.unsqueeze(2) for t in at.slope]
-    dg = feed_back(system, identity, slope)
-    da = dgamma = dr = None
-    for i in range(system.depth):
-        if dr is not None:
-            da = flat_bmm(dr, theta.weights[i].transpose(1, 2))
-            dgamma = None if terms is None else -flat_bmm(dr, terms.weights[i].transpose(1, 2))
-        if i == system.depth - 1:
-            break
-        signal = learning_signal(dynamics, dg[i], f[i], slope[i])
+    dg = feed_back(system, identity, [slope.unsqueeze(2) for slope in at.slopes])
+    da = dgamma = None
+    for i, layer in enumerate(at.hidden):
+        dpsi = learning_signal(dynamics, dg[i], layer.f.unsqueeze(2), layer.slope.unsqueeze(2))
         if dynamics.feedback == "least_control" and da is not None:
-            signal = signal + slope[i] * da * at.g[i].unsqueeze(2)
-        if dynamics.form == "additive":
-            dr = signal if dgamma is None else signal + slope[i] * dgamma
-            dr = dr if da is None else dr + slope[i] * da
-        else:
-            signal = signal if dgamma is None else signal + dgamma
-            dr = at.r[i].unsqueeze(2) * signal
-            if da is not None:
-                modulation = torch.exp(at.psi[i] if at.gamma[i] is None else at.psi[i] + at.gamma[i])
-                dr = dr + (at.slope[i] * modulation).unsqueeze(2) * da
+            dpsi = dpsi + (layer.slope * layer.g).unsqueeze(2) * da
+        dr = hidden_tangent(dynamics.form, layer, da, dpsi, dgamma)
+        da = flat_bmm(dr, system.theta.weights[i + 1].transpose(1, 2))
+        if system.terms is not None:
+            dgamma = -flat_bmm(dr, system.terms.weights[i + 1].transpose(1, 2))
     ds = outputs.output_learning_signal(dynamics.output, dynamics.feedback, at.z.unsqueeze(2), identity)
-    ds = ds if dgamma is None else ds + dgamma
-    zero = torch.zeros((), dtype=at.z.dtype, device=at.z.device)
-    return output_tangent(system, at, zero if da is None else da, ds).transpose(2, 3)
+    dz = torch.zeros_like(ds) if da is None else da
+    return output_tangent(system, at, dz, ds if dgamma is None else ds + dgamma).transpose(2, 3)
 
 
 def preservation_effect(system: System, at: Activity) -> Tensor | None:
-    """``gamma_eff`` (R, B, C): first-order change of the output by the preservation signals alone."""
-    if system.terms is None:
+    """``gamma_eff`` (R, B, C): first-order change of the output by the preservation signals felt in the free state."""
+    gammas = free_preservation(system)
+    if gammas is None:
         return None
-    dr = None
-    for i in range(system.depth):
-        gamma = at.gamma[i]
-        assert gamma is not None
-        da = None if dr is None else torch.bmm(dr, system.theta.weights[i].transpose(1, 2))
-        if i == system.depth - 1:
-            break
-        own = (at.slope[i] if system.dynamics.form == "additive" else at.f[i]) * gamma
-        dr = own if da is None else own + at.slope[i] * da
-    dz = torch.zeros_like(gamma) if da is None else da
-    return output_tangent(system, at, dz.unsqueeze(2), gamma.unsqueeze(2)).squeeze(2)
+    da = None
+    for i, layer in enumerate(at.hidden):
+        gamma = gammas[i].unsqueeze(2)
+        dr = hidden_tangent(system.dynamics.form, layer, da, torch.zeros_like(gamma), gamma)
+        da = flat_bmm(dr, system.theta.weights[i + 1].transpose(1, 2))
+    ds = gammas[-1].unsqueeze(2)
+    return output_tangent(system, at, torch.zeros_like(ds) if da is None else da, ds).squeeze(2)
 
 
 def steady_state_u(system: System) -> Tensor:
-    """``u`` of the steady-state theorem, as ``kappa (I + kappa J_eff)^{-1} (r* - p - gamma_eff)``: right at kappa = 0 too."""
+    """``u`` of the steady-state theorem, as ``kappa (I + kappa J_eff)^{-1} (r* - p - gamma_eff)``, kappa = 0 included."""
     at = free_activity(system)
     effect = preservation_effect(system, at)
     wanted = system.free_error if effect is None else system.free_error - effect
@@ -91,12 +91,10 @@ def steady_state_u(system: System) -> Tensor:
 
 
 def solve_gain(kappa: Tensor, J: Tensor, rhs: Tensor) -> Tensor:
-    """``(I + kappa J)^{-1} rhs`` per sample; singular or non-finite systems give non-finite values, not an exception."""
+    """``(I + kappa J)^{-1} rhs`` per sample; a singular or non-finite system gives NaN, not an exception."""
     A = kappa.unsqueeze(-1) * J
     A.diagonal(dim1=-2, dim2=-1).add_(1.0)
     bad = ~torch.isfinite(A).all(-1).all(-1)
-    solved, info = torch.linalg.solve_ex(
-        torch.where(bad[..., None, None], torch.zeros_like(A), A), rhs.unsqueeze(-1)
-    )
+    solved, info = torch.linalg.solve_ex(torch.where(bad[..., None, None], torch.zeros_like(A), A), rhs.unsqueeze(-1))
     nan = torch.full_like(rhs, float("nan"))
     return torch.where((bad | (info != 0)).unsqueeze(-1), nan, solved.squeeze(-1))

@@ -19,7 +19,7 @@ from efc.errors import EFCError
 
 
 class Parameters(NamedTuple):
-    """Per-layer tensors ``W_i`` (R, d_i, d_{i-1}) and ``b_i`` (R, d_i), i = 1..L; also used for gradients and Fishers."""
+    """``W_i`` (R, d_i, d_{i-1}) and ``b_i`` (R, d_i) of layers i = 1..L; also used for gradients and Fishers."""
 
     weights: tuple[Tensor, ...]
     biases: tuple[Tensor, ...]
@@ -66,10 +66,8 @@ class Layout:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
 
-def initialise(
-    layout: Layout, generators: Sequence[torch.Generator], dtype: torch.dtype = torch.float32
-) -> Tensor:
-    """Flat (R, P) parameters, run r drawn from ``generators[r]`` alone: He-normal weights (head: 1/sqrt(d)), zero biases."""
+def initialise(layout: Layout, generators: Sequence[torch.Generator], dtype: torch.dtype = torch.float32) -> Tensor:
+    """Flat (R, P) parameters, run r from ``generators[r]`` alone: He-normal weights (head: 1/sqrt(d)), zero biases."""
     flat = torch.zeros(len(generators), layout.n_parameters, dtype=dtype)
     weights = layout.views(flat).weights
     for run, generator in enumerate(generators):
@@ -97,7 +95,7 @@ def affine(r: Tensor, W: Tensor, b: Tensor) -> Tensor:
 
 def flat_bmm(t: Tensor, M: Tensor) -> Tensor:
     """``t @ M`` over the last axis for t (R, ..., d) and M (R, d, e): one batched product, whatever lies between."""
-    return torch.bmm(t.flatten(1, -2), M).unflatten(1, t.shape[1:-1])
+    return torch.bmm(t.flatten(1, -2), M).view(*t.shape[:-1], M.shape[-1])
 
 
 def forward(theta: Parameters, sigma: Activation, x: Tensor) -> Trace:
@@ -119,10 +117,8 @@ def backward(theta: Parameters, sigma: Activation, trace: Trace, delta_L: Tensor
     return tuple(reversed(deltas))
 
 
-def outer_sums(
-    post: Sequence[Tensor], pre: Sequence[Tensor], out: Parameters, scale: float, add: bool = False
-) -> None:
-    """``W_i = scale * sum_b post_i pre_{i-1}^T`` and ``b_i = scale * sum_b post_i``, written (or added) into ``out``."""
+def outer_sums(post: Sequence[Tensor], pre: Sequence[Tensor], out: Parameters, scale: float, add: bool = False) -> None:
+    """``W_i = scale * sum_b post_i pre_{i-1}^T``, ``b_i = scale * sum_b post_i``, written (or added) into ``out``."""
     for delta, r, W, b in zip(post, pre, out.weights, out.biases, strict=True):
         W.baddbmm_(delta.transpose(1, 2), r, beta=float(add), alpha=scale)
         b.copy_(b.add(delta.sum(1), alpha=scale) if add else delta.sum(1).mul_(scale))

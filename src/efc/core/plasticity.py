@@ -17,14 +17,13 @@ ON_FAILURE = ("keep", "zero")
 def postsynaptic(solution: Solution, head_rule: str = "rates") -> tuple[Tensor, ...]:
     """Per sample and neuron, ``r_i - f_i`` of every layer.
 
-    Hidden layers: ``f_i expm1(psi_i + gamma_i)``. Head: ``r_L - softmax(z)`` (``head_rule="rates"``) or ``psi_L + gamma_L``
-    (``"signal"``).
+    Hidden layers: ``f_i expm1(psi_i + gamma_i)``. Head: ``r_L - softmax(z)`` (``head_rule="rates"``) or
+    ``psi_L + gamma_L`` (``"signal"``).
     """
     choose("head_rule", head_rule, HEAD_RULES)
     at = solution.activity
-    s = at.psi[-1] if at.gamma[-1] is None else at.psi[-1] + at.gamma[-1]
-    head = s if head_rule == "signal" else output_shift(solution.system.dynamics.output, at.z, s)
-    return (*at.shift, head)
+    head = at.signal if head_rule == "signal" else output_shift(solution.system.dynamics.output, at.z, at.signal)
+    return (*(layer.shift for layer in at.hidden), head)
 
 
 def weight_change(
@@ -36,7 +35,7 @@ def weight_change(
     not at all (``"zero"``); one that is not finite never counts. The mean is over the whole batch in any case.
     """
     choose("on_failure", on_failure, ON_FAILURE)
-    post, pre = postsynaptic(solution, head_rule), (solution.system.free.r[0], *solution.activity.r)
+    post, pre = postsynaptic(solution, head_rule), (solution.system.free.r[0], *solution.activity.rates)
     bad = solution.result == Result.NON_FINITE if on_failure == "keep" else ~solution.settled
     if bool(bad.any()):
         mask = bad.unsqueeze(-1)

@@ -72,9 +72,7 @@ class Callback:
         return None
 
 
-def strengths(
-    layout: Layout, beta: Tensor, head_beta: Tensor, normalise: str, importance: Tensor | None
-) -> Tensor:
+def strengths(layout: Layout, beta: Tensor, head_beta: Tensor, normalise: str, importance: Tensor | None) -> Tensor:
     """Per-parameter factors (R, P) that turn dR/dtheta into the terms of gamma; constant between consolidations.
 
     A parameter of a hidden neuron gets ``beta``, of an output neuron ``beta * head_beta``; with ``normalise="neuron"``
@@ -87,9 +85,7 @@ def strengths(
         t.mul_(head_beta.reshape(-1, *([1] * (t.dim() - 1))))
     if normalise == "neuron":
         if importance is None:
-            raise EFCError(
-                "normalise: 'neuron' needs importances, which this regulariser does not have; use 'none'"
-            )
+            raise EFCError("normalise: 'neuron' needs importances, which this regulariser does not have; use 'none'")
         F = layout.views(importance)
         for W, b, F_W, F_b in zip(layers.weights, layers.biases, F.weights, F.biases, strict=True):
             norm = (F_W.square().sum(2) + F_b.square() + 1e-8).sqrt()

@@ -8,6 +8,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from efc.core.outputs import output_shift
 from efc.core.system import Activity, System
 
 
@@ -54,16 +55,21 @@ class Solution:
     @property
     def rates(self) -> tuple[Tensor, ...]:
         """Controlled rates ``r_1..r_L``."""
-        return (*self.activity.r, self._output_rate())
+        at = self.activity
+        if self.system.dynamics.output == "linear_ce":
+            return (*at.rates, at.z + output_shift("linear_ce", at.z, at.signal))
+        return (*at.rates, self.system.target - at.error)
 
     @property
     def psi(self) -> tuple[Tensor, ...]:
-        return self.activity.psi
+        return (*(layer.psi for layer in self.activity.hidden), self.activity.psi)
 
     @property
     def gamma(self) -> tuple[Tensor, ...]:
-        pairs = zip(self.activity.gamma, self.activity.psi, strict=True)
-        return tuple(torch.zeros_like(psi) if gamma is None else gamma for gamma, psi in pairs)
+        gammas = (*(layer.gamma for layer in self.activity.hidden), self.activity.gamma)
+        return tuple(
+            torch.zeros_like(psi) if gamma is None else gamma for gamma, psi in zip(gammas, self.psi, strict=True)
+        )
 
     @property
     def settled(self) -> Tensor:
@@ -73,10 +79,3 @@ class Solution:
     def counts(self) -> dict[str, int]:
         """How many samples ended how, by lower-case name."""
         return {kind.name.lower(): int((self.result == kind).sum()) for kind in Result}
-
-    def _output_rate(self) -> Tensor:
-        from efc.core.outputs import output_shift
-
-        if self.system.dynamics.output != "linear_ce":
-            return self.system.target - self.activity.error
-        return self.activity.z + output_shift("linear_ce", self.activity.z, self.psi[-1] + self.gamma[-1])

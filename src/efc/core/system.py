@@ -62,24 +62,51 @@ class System:
         return self.compared_free + self.free_error
 
 
-class Activity(NamedTuple):
-    """What one evaluation of the equations yields; hidden layers 1..L-1 unless said otherwise."""
+class Hidden(NamedTuple):
+    """One hidden layer, (R, B, d_i) each."""
 
-    a: tuple[Tensor, ...]
-    f: tuple[Tensor, ...]
-    slope: tuple[Tensor, ...]
-    shift: tuple[Tensor, ...]
-    """``r_i - f_i``."""
-    r: tuple[Tensor, ...]
-    g: tuple[Tensor, ...]
-    """What :func:`feed_back` gave each hidden layer."""
-    psi: tuple[Tensor, ...]
-    """Learning signals of layers 1..L."""
-    gamma: tuple[Tensor | None, ...]
-    """Preservation signals of layers 1..L, None without preservation."""
+    a: Tensor
+    f: Tensor
+    slope: Tensor
+    """``sigma'(a)``."""
+    g: Tensor
+    """What :func:`feed_back` gave it."""
+    psi: Tensor
+    gamma: Tensor | None
+    """None without preservation."""
+    shift: Tensor
+    """``r - f``."""
+    r: Tensor
+
+    @property
+    def signal(self) -> Tensor:
+        """``psi + gamma``."""
+        return self.psi if self.gamma is None else self.psi + self.gamma
+
+
+class Activity(NamedTuple):
+    """What one evaluation of the equations yields: the hidden layers, and the output layer's quantities."""
+
+    hidden: tuple[Hidden, ...]
     z: Tensor
+    psi: Tensor
+    gamma: Tensor | None
     error: Tensor
     """``r*`` minus what is compared with it."""
+
+    @property
+    def signal(self) -> Tensor:
+        """``psi_L + gamma_L``."""
+        return self.psi if self.gamma is None else self.psi + self.gamma
+
+    @property
+    def slopes(self) -> tuple[Tensor, ...]:
+        return tuple(layer.slope for layer in self.hidden)
+
+    @property
+    def rates(self) -> tuple[Tensor, ...]:
+        """``r_1..r_{L-1}``."""
+        return tuple(layer.r for layer in self.hidden)
 
 
 def build(
@@ -151,7 +178,7 @@ def sweep(system: System, u: Tensor, slope: Sequence[Tensor]) -> Activity:
 
 
 def drive(system: System, u: Tensor, rates: Sequence[Tensor]) -> Activity:
-    """What the differential equations pull each layer towards, all layers read at the given rates ``r_1..r_{L-1}``."""
+    """What the differential equations pull each layer towards, all read at the given rates ``r_1..r_{L-1}``."""
     sigma, theta = system.dynamics.sigma, system.theta
     a = [affine(r, theta.weights[i + 1], theta.biases[i + 1]) for i, r in enumerate(rates[:-1])]
     f = [*system.free.r[1:2], *(sigma.rate(t) for t in a)]
@@ -162,40 +189,34 @@ def drive(system: System, u: Tensor, rates: Sequence[Tensor]) -> Activity:
 
 def _ascend(system: System, u: Tensor, g: Sequence[Tensor], rates: Sequence[Tensor] | None) -> Activity:
     """Evaluate the layers bottom-up; presynaptic rates are ``rates`` if given, else those just computed."""
-    dynamics, theta, sigma = system.dynamics, system.theta, system.dynamics.sigma
-    a, f, slope, shift, r, psi, gamma = [], [], [], [], [], [], []
+    dynamics = system.dynamics
+    hidden: list[Hidden] = []
     pre = system.free.r[0]
-    for i in range(system.depth):
-        if i == 0:
-            a_i, gamma_i = system.free.a[0], system.gamma_1
-        else:
-            a_i = affine(pre, theta.weights[i], theta.biases[i])
-            gamma_i = None if system.terms is None else preservation_signal(system.terms, i, pre)
-        gamma.append(gamma_i)
-        if i == system.depth - 1:
-            psi.append(outputs.output_learning_signal(dynamics.output, dynamics.feedback, a_i, u))
-            break
-        f_i = system.free.r[1] if i == 0 else sigma.rate(a_i)
-        slope_i = system.slope_1 if i == 0 and system.slope_1 is not None else sigma.slope(a_i, f_i)
-        psi_i = learning_signal(dynamics, g[i], f_i, slope_i)
-        shift_i = rate_shift(dynamics.form, f_i, slope_i, psi_i, gamma_i)
-        for store, value in ((a, a_i), (f, f_i), (slope, slope_i), (shift, shift_i), (psi, psi_i)):
-            store.append(value)
-        r.append(f_i + shift_i)
-        pre = r[-1] if rates is None else rates[i]
-    error = output_error(system, a_i, psi[-1] if gamma_i is None else psi[-1] + gamma_i)
-    return Activity(
-        tuple(a),
-        tuple(f),
-        tuple(slope),
-        tuple(shift),
-        tuple(r),
-        tuple(g),
-        tuple(psi),
-        tuple(gamma),
-        a_i,
-        error,
-    )
+    for i, g_i in enumerate(g):
+        a, gamma = _arrive(system, i, pre)
+        hidden.append(_modulate(system, i, a, gamma, g_i))
+        pre = hidden[i].r if rates is None else rates[i]
+    z, gamma = _arrive(system, system.depth - 1, pre)
+    psi = outputs.output_learning_signal(dynamics.output, dynamics.feedback, z, u)
+    return Activity(tuple(hidden), z, psi, gamma, output_error(system, z, psi if gamma is None else psi + gamma))
+
+
+def _arrive(system: System, i: int, pre: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Pre-activation and preservation signal of layer ``i`` (from 0) for presynaptic rates; constants where clamped."""
+    if i == 0:
+        return system.free.a[0], system.gamma_1
+    a = affine(pre, system.theta.weights[i], system.theta.biases[i])
+    return a, None if system.terms is None else preservation_signal(system.terms, i, pre)
+
+
+def _modulate(system: System, i: int, a: Tensor, gamma: Tensor | None, g: Tensor) -> Hidden:
+    """Hidden layer ``i`` (from 0) under its signals."""
+    dynamics, sigma = system.dynamics, system.dynamics.sigma
+    f = system.free.r[1] if i == 0 else sigma.rate(a)
+    slope = system.slope_1 if i == 0 and system.slope_1 is not None else sigma.slope(a, f)
+    psi = learning_signal(dynamics, g, f, slope)
+    shift = rate_shift(dynamics.form, f, slope, psi, gamma)
+    return Hidden(a, f, slope, g, psi, gamma, shift, f + shift)
 
 
 def output_error(system: System, z: Tensor, s: Tensor) -> Tensor:
@@ -213,16 +234,18 @@ def output_error(system: System, z: Tensor, s: Tensor) -> Tensor:
 
 
 def free_activity(system: System) -> Activity:
-    """The free state, without any signal, in the form of an :class:`Activity` (its gammas are those felt there)."""
+    """The free state, where no signal is felt, as an :class:`Activity`."""
     sigma, free = system.dynamics.sigma, system.free
-    f = free.r[1:]
-    slope = tuple(
-        system.slope_1 if i == 0 and system.slope_1 is not None else sigma.slope(a, r)
-        for i, (a, r) in enumerate(zip(free.a[:-1], f, strict=True))
-    )
-    nothing = tuple(torch.zeros_like(r) for r in f)
-    gamma: list[Tensor | None] = [system.gamma_1]
-    for i in range(1, system.depth):
-        gamma.append(None if system.terms is None else preservation_signal(system.terms, i, free.r[i]))
-    psi = (*nothing, torch.zeros_like(free.z))
-    return Activity(free.a[:-1], f, slope, nothing, f, nothing, psi, tuple(gamma), free.z, system.free_error)
+    hidden: list[Hidden] = []
+    for i, (a, f) in enumerate(zip(free.a[:-1], free.r[1:], strict=True)):
+        slope = system.slope_1 if i == 0 and system.slope_1 is not None else sigma.slope(a, f)
+        nothing = torch.zeros_like(f)
+        hidden.append(Hidden(a, f, slope, nothing, nothing, None, nothing, f))
+    return Activity(tuple(hidden), free.z, torch.zeros_like(free.z), None, system.free_error)
+
+
+def free_preservation(system: System) -> list[Tensor] | None:
+    """The preservation signals of layers 1..L that the free rates would raise; None without preservation."""
+    if system.terms is None:
+        return None
+    return [preservation_signal(system.terms, i, r) for i, r in enumerate(system.free.r)]

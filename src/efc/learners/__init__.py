@@ -19,5 +19,15 @@ def find_learner(name: str) -> type[Learner]:
 
 
 __all__ = [
-    "EFC", "EWC", "HEADS", "LEARNERS", "SGD", "EFCOptions", "EWCOptions", "Learner", "Options", "TaskData", "find_learner",
+    "EFC",
+    "EWC",
+    "HEADS",
+    "LEARNERS",
+    "SGD",
+    "EFCOptions",
+    "EWCOptions",
+    "Learner",
+    "Options",
+    "TaskData",
+    "find_learner",
 ]

@@ -50,14 +50,16 @@ class EFCOptions(Options):
         known = FeedbackLearning.__dataclass_fields__
         for key in self.feedback_options:
             if key not in known:
-                raise EFCError(f"feedback_options.{key}: no such option{suggest(key, known)}; there are {', '.join(known)}")
+                raise EFCError(
+                    f"feedback_options.{key}: no such option{suggest(key, known)}; there are {', '.join(known)}"
+                )
 
 
 class EFC(Learner):
     """Solve each batch's equilibrium and change the weights by the local rule read off it.
 
-    ``preservation`` is ``"ewc"`` (the diagonal Fisher, summed over tasks, and the newest weights as anchor), or one's own
-    function from :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``.
+    ``preservation`` is ``"ewc"`` (the diagonal Fisher, summed over tasks, and the newest weights as anchor), or one's
+    own function from :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``.
     """
 
     name = "efc"
@@ -119,9 +121,9 @@ class EFC(Learner):
         self.factor = self._factor()
 
     def feedback_alignment(self, x: Tensor) -> Tensor:
-        """Cosine between the learned feedback and ``J^T`` on inputs ``x``: (R, L-1), one number per run and hidden layer."""
+        """Cosine between the learned feedback and ``J^T`` on inputs ``x``: (R, L-1), per run and hidden layer."""
         if self.feedback is None:
-            raise EFCError(f"feedback: only 'learned' feedback has an alignment to measure, this is {self.options.feedback!r}")
+            raise EFCError(f"feedback: only 'learned' feedback has an alignment, this is {self.options.feedback!r}")
         theta = self.layers.active(self.active)
         return alignment(self.feedback.active(), jacobian_transpose(theta, self.sigma, self._with_runs(x)))
 
@@ -167,7 +169,9 @@ class LearnedFeedback:
 
     def update(self, theta: Parameters, x: Tensor) -> Sequence[Tensor]:
         """One bout of noise on a batch; returns the feedback weights of the active classes."""
-        for Q, new in zip(self.active(), self.rule.update(self.active(), theta, self.learner.sigma, x, self.generators), strict=True):
+        for Q, new in zip(
+            self.active(), self.rule.update(self.active(), theta, self.learner.sigma, x, self.generators), strict=True
+        ):
             Q.copy_(new)
         return self.active()
 

@@ -25,8 +25,8 @@ class EWCOptions(Options):
 class EWC(SGD):
     """Back-propagation plus the gradient of ``s * sum_t sum F_t (theta - theta_t*)^2``.
 
-    The sum over tasks is kept as one quadratic: with ``F = sum_t F_t`` and ``m = sum_t F_t theta_t* / F`` its gradient is
-    ``2 s F (theta - m)``, exactly, in memory that does not grow with the number of tasks.
+    The sum over tasks is kept as one quadratic: with ``F = sum_t F_t`` and ``m = sum_t F_t theta_t* / F`` its gradient
+    is ``2 s F (theta - m)``, exactly, in memory that does not grow with the number of tasks.
     """
 
     name = "ewc"
@@ -47,9 +47,7 @@ class EWC(SGD):
         return statistics
 
     def consolidate(self, task: TaskData) -> None:
-        new = diagonal_fisher(
-            self.layout, self.theta, self.sigma, self.passes(task, task.active), task.active
-        )
+        new = diagonal_fisher(self.layout, self.theta, self.sigma, self.passes(task, task.active), task.active)
         total = self.fisher + new
         share = torch.where(total > 0, new / total, torch.ones_like(total))
         self.anchor += share * (self.theta - self.anchor)

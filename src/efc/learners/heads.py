@@ -1,8 +1,8 @@
 """Head policies: what happens to the head's new rows when a task begins, for every learner alike.
 
-`random` leaves them as they were drawn. `least_squares` sets them by ridge regression of the new classes' one-hot targets
-on the features of the new task alone. In Class-IL this, not the learner, is most of what lifts the accuracy off the floor:
-every result names its head policy.
+`random` leaves them as they were drawn. `least_squares` sets them by ridge regression of the new classes' one-hot
+targets on the features of the new task alone. In Class-IL this, not the learner, is most of what lifts the accuracy off
+the floor: every result names its head policy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hyper-parameters of a learner as a dataclass that checks itself: names, kinds and ranges, one sentence per mistake."""
+"""Hyper-parameters of a learner as a dataclass that checks itself: names, kinds, ranges, one sentence per mistake."""
 
 from __future__ import annotations
 

@@ -86,7 +86,9 @@ class Stream:
             "task": "training and test: the classes of the task in question",
             "domain": f"training and test: the same {self.n_outputs} outputs for every task",
         }[self.scenario]
-        return f"{self.dataset}, {self.scenario}-incremental, {len(self.tasks)} tasks: {order}\nactive outputs, {active}"
+        return (
+            f"{self.dataset}, {self.scenario}-incremental, {len(self.tasks)} tasks: {order}\nactive outputs, {active}"
+        )
 
 
 def split(
@@ -98,7 +100,7 @@ def split(
     validation: float = 0.1,
     dtype: torch.dtype = torch.float32,
 ) -> Stream:
-    """Cut a data set into ``tasks`` tasks of ``classes_per_task`` classes, in natural or (``order_seed``) shuffled order.
+    """Cut a data set into tasks of ``classes_per_task`` classes, in natural or (``order_seed``) shuffled order.
 
     A stratified share ``validation`` of the training data is held out; the test data are never touched for that.
     """
@@ -144,9 +146,7 @@ def _held_out(y: IntArray, share: float) -> np.ndarray[tuple[int, ...], np.dtype
     return mask
 
 
-def _part(
-    x: np.ndarray, y: IntArray, keep: np.ndarray, labels: IntArray, shift: int, dtype: torch.dtype
-) -> Part:
+def _part(x: np.ndarray, y: IntArray, keep: np.ndarray, labels: IntArray, shift: int, dtype: torch.dtype) -> Part:
     """The samples of ``labels`` among ``keep``, outputs numbered from ``shift`` in the order of ``labels``."""
     chosen = keep & np.isin(y, labels)
     position = {int(label): shift + i for i, label in enumerate(labels)}

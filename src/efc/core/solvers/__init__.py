@@ -28,9 +28,7 @@ def make_solver(name: str, **options: Any) -> Solver:
     known = [f.name for f in fields(cls)]
     for key in options:
         if key not in known:
-            raise EFCError(
-                f"solver.{key}: {name} has no such option{suggest(key, known)}; it has {', '.join(known)}"
-            )
+            raise EFCError(f"solver.{key}: {name} has no such option{suggest(key, known)}; it has {', '.join(known)}")
     return cls(**options)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ _IMPROVED = 0.99
 """A sample makes progress while its best residual falls by one per cent within ``patience`` sweeps."""
 _FIRST_SNAPSHOT = 6
 _RETURNED = 0.01
-"""A sample has come back to an earlier state if its distance from it is this small against what one sweep moves."""
+"""A sample has come back to an earlier state if its distance from it is this small against its last move."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,20 @@ class SweepSolver(Solver):
     def solve(self, system: System) -> Solution:
         free = free_activity(system)
         u = initial_u(system, self.start)
-        slope, before = list(free.slope[1:]), free.r
-        first = free.slope[:1]
+        slopes, before = free.slopes, free.rates
         watch = Watch(system, self.tol, self.patience)
         propose = self.begin(system)
         for step in range(1, self.max_steps + 1):
-            activity = sweep(system, u, (*first, *slope))
+            activity = sweep(system, u, slopes)
             done = watch.look(step, u, before, activity)
             if step == self.max_steps or bool(done.all()):
                 break
             frozen = done.unsqueeze(-1)
             u = torch.where(frozen, u, propose(u, activity))
-            slope = [
-                torch.where(frozen, old, new) for old, new in zip(slope, activity.slope[1:], strict=True)
-            ]
-            before = activity.r
+            # The first layer's slopes are constant: its input is clamped.
+            later = zip(slopes[1:], activity.slopes[1:], strict=True)
+            slopes = (*slopes[:1], *(torch.where(frozen, old, new) for old, new in later))
+            before = activity.rates
         return watch.solution(u, activity)
 
 
@@ -106,12 +106,16 @@ class Watch:
         self.residual = torch.full(shape, float("inf"), dtype=system.free_error.dtype, device=device)
         self.best = self.residual.clone()
         self.stalled = torch.zeros(shape, dtype=torch.int64, device=device)
-        self.snapshot: tuple[Tensor, Sequence[Tensor]] | None = None
+        self.last: State | None = None
+        self.snapshot: State | None = None
         self.next_snapshot = _FIRST_SNAPSHOT
 
     def look(self, step: int, u: Tensor, before: Sequence[Tensor], activity: Activity) -> Tensor:
         """Take note of one sweep; return (R, B) booleans, true where the search is over."""
-        residual = defect(self.system, u, before, activity, self.tol)
+        answer = State(self.system.kappa * activity.error, activity.rates)
+        here = State(u, before)
+        scales = control_scales(self.system, answer, activity, self.tol)
+        residual = distance(here, answer, scales)
         running = self.result == _RUNNING
         self.residual = torch.where(running, residual, self.residual)
         self.iterations = torch.where(running, step, self.iterations)
@@ -119,11 +123,13 @@ class Watch:
         self.best = torch.where(improved, residual, self.best)
         self.stalled = torch.where(improved, 0, self.stalled + 1)
         cycling = self.stalled >= self.patience
-        if self.snapshot is not None:
-            cycling |= defect(self.system, *self.snapshot, activity, self.tol) <= _RETURNED * residual
+        if self.snapshot is not None and self.last is not None:
+            moved = distance(here, self.last, scales)
+            cycling |= distance(here, self.snapshot, scales) < _RETURNED * moved
+        self.last = here
         if step == self.next_snapshot:
             # Kept for twice as long each time, as in Brent's method: a cycle of any length is found.
-            self.snapshot = (self.system.kappa * activity.error, activity.r)
+            self.snapshot = here
             self.next_snapshot = 2 * step
         outcome = torch.where(cycling, Result.CYCLING, _RUNNING)
         outcome = torch.where(residual <= self.tol, Result.CONVERGED, outcome)
@@ -137,20 +143,30 @@ class Watch:
         return Solution(self.system, activity, u, result, self.iterations, self.residual)
 
 
-def defect(system: System, u: Tensor, before: Sequence[Tensor], activity: Activity, tol: float) -> Tensor:
-    """(R, B): by how much the equations are missed at (``before``, ``u``), relative to what control changes.
+class State(NamedTuple):
+    """Where a sample is: the controller's output and the hidden rates."""
 
-    The largest, over hidden layers and the controller, of ``|r_i' - r_i| / |r_i' - f_i|`` and ``|u' - u| / |u'|``
-    (maximum norms), primes marking what the equations give. Rounding errors are allowed for: signals that drown in
-    them count as settled.
+    u: Tensor
+    r: Sequence[Tensor]
+
+
+def control_scales(system: System, answer: State, activity: Activity, tol: float) -> list[Tensor]:
+    """(R, B) each, for the controller and every hidden layer: what control changes there, ``|u|`` and ``|r_i - f_i|``.
+
+    Maximum norms. Rounding errors are allowed for: signals that drown in them count as settled.
     """
-    noise = 16 * torch.finfo(u.dtype).eps / tol
-    wanted = system.kappa * activity.error
-    scale = wanted.abs().amax(-1) + noise * system.kappa.squeeze(-1)
-    worst = (wanted - u).abs().amax(-1) / scale.clamp_min(torch.finfo(u.dtype).tiny)
-    for old, new, shift in zip(before, activity.r, activity.shift, strict=True):
-        scale = shift.abs().amax(-1) + noise * new.abs().amax(-1)
-        worst = torch.maximum(worst, (new - old).abs().amax(-1) / scale.clamp_min(torch.finfo(u.dtype).tiny))
+    noise = 16 * torch.finfo(answer.u.dtype).eps / tol
+    scales = [answer.u.abs().amax(-1) + noise * system.kappa.squeeze(-1)]
+    for layer in activity.hidden:
+        scales.append(layer.shift.abs().amax(-1) + noise * layer.r.abs().amax(-1))
+    return [scale.clamp_min(torch.finfo(scale.dtype).tiny) for scale in scales]
+
+
+def distance(one: State, other: State, scales: Sequence[Tensor]) -> Tensor:
+    """(R, B): the largest difference over controller and hidden layers, each relative to its scale."""
+    worst = (one.u - other.u).abs().amax(-1) / scales[0]
+    for r, s, scale in zip(one.r, other.r, scales[1:], strict=True):
+        worst = torch.maximum(worst, (r - s).abs().amax(-1) / scale)
     return worst
 
 

@@ -14,11 +14,11 @@ from efc.errors import EFCError, choose
 
 @dataclass(frozen=True)
 class Relaxation(Solver):
-    """``tau dr_i/dt = -r_i + f_i exp(psi_i + gamma_i)`` and the leaky PI controller, by Euler steps of length ``dt``.
+    """``tau dr_i/dt = -r_i + f_i exp(psi_i + gamma_i)`` and the leaky PI controller, by Euler steps of ``dt``.
 
     The rates are stepped explicitly, the controller's leak implicitly (``v <- (v + dt e) / (1 + dt alpha)``), since at
-    small gain ``alpha`` is large and an explicit leak would blow up. ``tau`` and ``dt`` shape the path, not its end. For
-    looking at the dynamics; for training the other solvers reach the same point in a tenth of the sweeps.
+    small gain ``alpha`` is large and an explicit leak would blow up. ``tau`` and ``dt`` shape the path, not its end.
+    For looking at the dynamics; for training the other solvers reach the same point in a tenth of the sweeps.
     """
 
     max_steps: int = 1000
@@ -49,10 +49,7 @@ class Relaxation(Solver):
             if step == self.max_steps or bool(done.all()):
                 break
             frozen = done.unsqueeze(-1)
-            r = [
-                torch.where(frozen, old, old + rate * (new - old))
-                for old, new in zip(r, activity.r, strict=True)
-            ]
+            r = [torch.where(frozen, old, old + rate * (new - old)) for old, new in zip(r, activity.rates, strict=True)]
             v = torch.where(frozen, v, (v + self.dt * error) * leak)
             error = torch.where(frozen, error, error + rate * (activity.error - error))
         return watch.solution(u, activity)

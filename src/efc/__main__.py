@@ -1,0 +1,3 @@
+from efc.cli import main
+
+main()

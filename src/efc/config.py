@@ -1,0 +1,213 @@
+"""Configuration of `efc run`: defaults, presets, a YAML file, flags and ``--set``, in this order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from efc.core.activations import ACTIVATIONS
+from efc.errors import EFCError, choose, suggest
+from efc.learners import HEADS, LEARNERS, find_learner
+from efc.presets import find_preset, training_preset
+from efc.streams import DATASETS, PARTS, SCENARIOS
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: a method with a head policy in a scenario, and its complete options."""
+
+    method: str
+    head: str
+    scenario: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that determines the results of a run."""
+
+    rows: tuple[Row, ...]
+    dataset: str = "digits"
+    tasks: int = 5
+    classes_per_task: int = 2
+    order_seed: int | None = None
+    validation: float = 0.1
+    evaluate: str = "test"
+    seeds: int = 5
+    epochs: int = 20
+    batch_size: int = 32
+    hidden: tuple[int, ...] = (100, 100)
+    activation: str = "relu"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        choose("dataset", self.dataset, DATASETS)
+        choose("activation", self.activation, ACTIVATIONS)
+        choose("evaluate", self.evaluate, PARTS)
+        for name in ("tasks", "classes_per_task", "seeds", "epochs", "batch_size"):
+            _whole(name, getattr(self, name))
+        for width in self.hidden:
+            _whole("hidden", width)
+        if self.order_seed is not None:
+            _whole("order_seed", self.order_seed, least=0)
+        if not isinstance(self.validation, int | float) or not 0 <= self.validation < 1:
+            raise EFCError(f"validation: must be at least 0 and below 1, got {self.validation!r}")
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", str(self.device)):
+            raise EFCError(f"device: expected auto, cpu, cuda or cuda:N, got {self.device!r}")
+        if not self.rows:
+            raise EFCError("methods: at least one is needed")
+
+    def to_yaml(self) -> str:
+        """A complete configuration that `efc run --config` takes as it is."""
+        plain = asdict(self) | {"rows": [asdict(row) for row in self.rows], "hidden": list(self.hidden)}
+        return str(yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=120))
+
+
+_PLAIN = tuple(f.name for f in fields(RunConfig) if f.name != "rows")
+_LISTS = {"scenario": SCENARIOS, "methods": tuple(LEARNERS), "head": HEADS}
+_KEYS = (*_PLAIN, *_LISTS, "solver", "rows", *LEARNERS)
+
+
+def make_config(*layers: Mapping[str, Any]) -> RunConfig:
+    """Merge layers of settings, later ones first in rank, over defaults and presets, and check the whole.
+
+    Keys are those of :class:`RunConfig`, ``scenario``, ``methods`` and ``head`` (one or several), ``solver`` (for EFC),
+    and a section per method, as in ``{"efc": {"beta": 0.1}}``. ``rows`` spells the rows out, as a saved one does.
+    """
+    settings: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if key not in _KEYS:
+                raise EFCError(f"{key}: no such setting{suggest(key, _KEYS)}; there are {', '.join(_KEYS)}")
+            if key in LEARNERS:
+                _sections(key, value)
+                settings[key] = _merge(settings.get(key, {}), value)
+            else:
+                settings[key] = value
+    if "solver" in settings:
+        settings["efc"] = _merge(settings.get("efc", {}), {"solver": settings["solver"]})
+    dataset = choose("dataset", str(settings.get("dataset", "digits")), DATASETS)
+    plain = training_preset(dataset) | {key: settings[key] for key in _PLAIN if key in settings}
+    if "hidden" in plain:
+        plain["hidden"] = _widths(plain["hidden"])
+    return RunConfig(rows=tuple(_rows(settings, dataset)), **plain)
+
+
+def _rows(settings: Mapping[str, Any], dataset: str) -> list[Row]:
+    if "rows" in settings:
+        clash = [key for key in _LISTS if key in settings]
+        if clash:
+            raise EFCError(f"{clash[0]}: the configuration spells its rows out; drop its `rows` or this setting")
+        return [_given_row(index, row, settings) for index, row in enumerate(_list(settings["rows"]))]
+    rows = []
+    for scenario in _names("scenario", settings, ("class",)):
+        for method in _names("methods", settings, tuple(LEARNERS)):
+            for head in _names("head", settings, (find_learner(method).shipped_head,)):
+                preset = find_preset(dataset, scenario, method, head)
+                rows.append(_row(method, head, scenario, _merge(preset, settings.get(method, {}))))
+    return rows
+
+
+def _given_row(index: int, row: Any, settings: Mapping[str, Any]) -> Row:
+    """A row of a saved configuration, with the method's section (from ``--set``, say) on top."""
+    names = [f.name for f in fields(Row)]
+    if not isinstance(row, Mapping) or sorted(row) != sorted(names):
+        raise EFCError(f"rows[{index}]: expected the keys {', '.join(names)}, got {row!r}")
+    options = _sections(f"rows[{index}].options", row["options"])
+    return _row(row["method"], row["head"], row["scenario"], _merge(options, settings.get(row["method"], {})))
+
+
+def _row(method: str, head: str, scenario: str, options: Mapping[str, Any]) -> Row:
+    learner = find_learner(str(method))
+    choose("head", str(head), HEADS)
+    choose("scenario", str(scenario), SCENARIOS)
+    try:
+        complete = learner.options_type.from_mapping(options).to_mapping()
+    except EFCError as mistake:
+        raise EFCError(f"{method}.{mistake}") from None
+    return Row(method, head, scenario, complete)
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """Read a configuration file."""
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise EFCError(f"--config: cannot read {path}: {problem.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise EFCError(f"--config: {path} is not valid YAML: {' '.join(str(problem).split())}") from None
+    return _sections(f"--config {path}", {} if content is None else content)
+
+
+def parse_set(text: str) -> dict[str, Any]:
+    """``"efc.beta=0.1"`` as ``{"efc": {"beta": 0.1}}``; the value is read as YAML."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise EFCError(f"--set: expected KEY=VALUE, such as efc.beta=0.1, got {text!r}")
+    try:
+        result = parse(value)
+    except yaml.YAMLError:
+        raise EFCError(f"--set: cannot read the value in {text!r}") from None
+    for key in reversed(path.strip().split(".")):
+        result = {key: result}
+    return dict(result)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it takes ``1e-3`` for a string; here it is the number everyone means."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)
+
+
+def parse(text: str) -> Any:
+    """A YAML value."""
+    return yaml.load(text, Loader=_Loader)
+
+
+def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """``top`` over ``base``, mappings inside merged likewise."""
+    merged = dict(base)
+    for key, value in top.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return merged
+
+
+def _sections(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise EFCError(f"{name}: expected named settings (key: value), got {value!r}")
+    return dict(value)
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return list(value) if isinstance(value, Sequence) else [value]
+
+
+def _names(key: str, settings: Mapping[str, Any], default: Sequence[str]) -> list[str]:
+    """One or several of the names allowed for ``key``, without repetition."""
+    names = [choose(key, str(name), _LISTS[key]) for name in _list(settings.get(key, default))]
+    if not names:
+        raise EFCError(f"{key}: at least one is needed of {', '.join(_LISTS[key])}")
+    return list(dict.fromkeys(names))
+
+
+def _widths(value: Any) -> tuple[int, ...]:
+    try:
+        return tuple(int(width) for width in _list(value))
+    except (TypeError, ValueError):
+        raise EFCError(f"hidden: expected layer widths such as 100,100, got {value!r}") from None
+
+
+def _whole(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise EFCError(f"{name}: must be a whole number of at least {least}, got {value!r}")

@@ -1,0 +1,41 @@
+"""What the results were computed with."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from efc.errors import EFCError
+
+
+def code_version() -> str:
+    try:
+        return version("equilibrium-fisher-control")
+    except PackageNotFoundError:
+        return "uninstalled"
+
+
+def pick_device(name: str) -> torch.device:
+    """``auto`` takes the first GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise EFCError(f"device: {name!r} is not available here ({torch.cuda.device_count()} GPUs); use cpu or auto")
+    return device
+
+
+def describe_environment(device: torch.device) -> dict[str, str | int]:
+    """Versions and hardware, for the results document."""
+    return {
+        "efc": code_version(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": version("numpy"),
+        "scikit-learn": version("scikit-learn"),
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+    }

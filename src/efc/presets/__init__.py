@@ -1,0 +1,26 @@
+"""Shipped hyper-parameters, one YAML file per data set, chosen on a validation split by the command in its head."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+
+@cache
+def _load(dataset: str) -> dict[str, Any]:
+    file = resources.files(__name__) / f"{dataset}.yaml"
+    return dict(yaml.safe_load(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+
+def training_preset(dataset: str) -> dict[str, Any]:
+    """Epochs, batch size and the like for a data set."""
+    return dict(_load(dataset).get("training", {}))
+
+
+def find_preset(dataset: str, scenario: str, method: str, head: str) -> dict[str, Any]:
+    """A method's options for a data set, scenario and head policy; empty where nothing was chosen (defaults apply)."""
+    chosen = _load(dataset).get(scenario, {}).get(method, {}).get(head, {})
+    return dict(chosen.get("options", {}))
