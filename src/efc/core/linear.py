@@ -83,7 +83,7 @@ def preservation_effect(system: System, at: Activity) -> Tensor | None:
 
 
 def steady_state_u(system: System) -> Tensor:
-    """``u`` of the steady-state theorem, as ``kappa (I + kappa J_eff)^{-1} (r* - p - gamma_eff)``, kappa = 0 included."""
+    """``u`` of the steady-state theorem, as ``kappa (I + kappa J_eff)^{-1} (r* - p - gamma_eff)``."""
     at = free_activity(system)
     effect = preservation_effect(system, at)
     wanted = system.free_error if effect is None else system.free_error - effect

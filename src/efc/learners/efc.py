@@ -38,7 +38,7 @@ class EFCOptions(Options):
     output: str = choice("softmax", OUTPUTS)
     form: str = choice("multiplicative", FORMS, doc="how control meets a neuron")
     head_rule: str = choice("rates", HEAD_RULES)
-    solver: str = choice("fixed_point", tuple(SOLVERS))
+    solver: str = choice("anderson", tuple(SOLVERS))
     solver_options: Mapping[str, Any] = mapping("tol, max_steps, damping, ... of the solver")
     on_failure: str = choice("keep", ON_FAILURE, doc="whether a sample that did not settle counts")
     feedback_options: Mapping[str, Any] = mapping("rate, steps, noise, ... of learned feedback")

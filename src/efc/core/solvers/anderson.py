@@ -53,9 +53,10 @@ class _Mixing(Proposal):
 
 def _coefficients(dF: Tensor, F: Tensor) -> Tensor:
     """``argmin_c |F - dF^T c|`` by normal equations on unit columns, with a ridge at the level of rounding."""
-    norm = torch.linalg.vector_norm(dF, dim=-1).clamp_min(torch.finfo(F.dtype).tiny)
+    norm: Tensor = torch.linalg.vector_norm(dF, dim=-1).clamp_min(torch.finfo(F.dtype).tiny)
     unit = dF / norm.unsqueeze(-1)
     gram = unit @ unit.transpose(-1, -2)
     gram.diagonal(dim1=-2, dim2=-1).add_(10 * torch.finfo(F.dtype).eps)
     solved: Tensor = torch.linalg.solve_ex(gram, unit @ F.unsqueeze(-1)).result.squeeze(-1)
-    return torch.nan_to_num(solved, nan=0.0, posinf=0.0, neginf=0.0) / norm
+    finite = torch.nan_to_num(solved, nan=0.0, posinf=0.0, neginf=0.0)
+    return finite / norm
