@@ -2,7 +2,7 @@
 
     python benchmarks/tune_digits.py --out src/efc/presets/digits.yaml
 
-Every method gets the same number of settings (96), for every scenario and head policy; all settings that differ only in
+Every method gets the same number of settings (192), for every scenario and head policy; all settings that differ only in
 numbers train side by side on the run axis. A quarter of the training data is the validation part, the test data are not
 looked at, and the seeds (100, 101, 102) are not those of the reported results.
 """
@@ -35,15 +35,15 @@ def grid(low: float, high: float, n: int) -> list[float]:
 
 
 SPACES: dict[str, list[tuple[dict[str, str], dict[str, list[float]]]]] = {
-    "sgd": [({}, {"lr": grid(1e-6, 1e-1, 96)})],
-    "ewc": [({}, {"lr": grid(1e-5, 1e-2, 12), "strength": grid(1e0, 1e7, 8)})],
+    "sgd": [({}, {"lr": grid(1e-6, 1e-1, 192)})],
+    "ewc": [({}, {"lr": grid(1e-5, 3e-2, 16), "strength": grid(1e-1, 1e10, 12)})],
     "efc": [
         (
             {"feedback": feedback, "normalise": normalise, "head_rule": "signal"},
-            {"lr": grid(3e-5, 3e-3, 4), "beta": betas, "head_beta": [1.0, 10.0]},
+            {"lr": grid(3e-5, 1e-2, 6), "beta": betas, "head_beta": [1.0, 10.0]},
         )
         for feedback in ("jacobian", "least_control")
-        for normalise, betas in (("neuron", grid(1e-2, 1e0, 3)), ("none", grid(1e0, 1e2, 3)))
+        for normalise, betas in (("neuron", grid(1e-2, 1e1, 4)), ("none", grid(1e0, 1e3, 4)))
     ],
 }
 

@@ -19,7 +19,8 @@ from efc.learners.sgd import SGD
 class EWCOptions(Options):
     """``strength`` is the factor s of the penalty."""
 
-    strength: PerRun = number(1e3, inclusive=True, doc="factor s of the penalty")
+    lr: PerRun = number(4e-4, doc="learning rate at the start of each task; it falls to zero along a cosine")
+    strength: PerRun = number(1e4, inclusive=True, doc="factor s of the penalty")
 
 
 class EWC(SGD):

@@ -114,7 +114,7 @@ class Watch:
         """Take note of one sweep; return (R, B) booleans, true where the search is over."""
         answer = State(self.system.kappa * activity.error, activity.rates)
         here = State(u, before)
-        scales = control_scales(self.system, answer, activity, self.tol)
+        scales = control_scales(self.system, answer, self.tol)
         residual = distance(here, answer, scales)
         running = self.result == _RUNNING
         self.residual = torch.where(running, residual, self.residual)
@@ -150,15 +150,15 @@ class State(NamedTuple):
     r: Sequence[Tensor]
 
 
-def control_scales(system: System, answer: State, activity: Activity, tol: float) -> list[Tensor]:
-    """(R, B) each, for the controller and every hidden layer: what control changes there, ``|u|`` and ``|r_i - f_i|``.
+def control_scales(system: System, answer: State, tol: float) -> list[Tensor]:
+    """(R, B) each, for the controller and every hidden layer: what control changes, ``|u|`` and ``|r_i - r_i^free|``.
 
     Maximum norms. Rounding errors are allowed for: signals that drown in them count as settled.
     """
     noise = 16 * torch.finfo(answer.u.dtype).eps / tol
     scales = [answer.u.abs().amax(-1) + noise * system.kappa.squeeze(-1)]
-    for layer in activity.hidden:
-        scales.append(layer.shift.abs().amax(-1) + noise * layer.r.abs().amax(-1))
+    for r, free in zip(answer.r, system.free.r[1:], strict=True):
+        scales.append((r - free).abs().amax(-1) + noise * free.abs().amax(-1))
     return [scale.clamp_min(torch.finfo(scale.dtype).tiny) for scale in scales]
 
 
