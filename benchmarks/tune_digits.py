@@ -2,9 +2,9 @@
 
     python benchmarks/tune_digits.py --out src/efc/presets/digits.yaml
 
-Every method gets the same number of settings (192), for every scenario and head policy; all settings that differ only in
-numbers train side by side on the run axis. A quarter of the training data is the validation part, the test data are not
-looked at, and the seeds (100, 101, 102) are not those of the reported results.
+Every method gets the same number of settings (192), for every scenario and head policy; all settings that differ only
+in numbers train side by side on the run axis. A quarter of the training data is the validation part, the test data are
+not looked at, and the seeds (100, 101, 102) are not those of the reported results.
 """
 
 from __future__ import annotations

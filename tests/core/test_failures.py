@@ -115,14 +115,15 @@ def test_on_failure_decides_whether_an_unsettled_sample_counts() -> None:
 
 
 def test_a_settled_sample_is_frozen_whatever_its_neighbours_do() -> None:
-    """The same sample, alone and beside one that takes many more sweeps, ends bit for bit in the same state."""
-    problem = Problem((4, 5, 4, 3), R=1, B=2, kappa=0.5, dynamics={"activation": "softplus"})
-    problem.x[0, 1] *= 8
-    both = FixedPoint(tol=1e-3).solve(problem.system())
-    assert both.iterations[0, 1] > both.iterations[0, 0] + 2
-    problem.x, problem.y = problem.x[:, :1], problem.y[:, :1]
+    """A sample among neighbours that take more sweeps ends where it ends alone, with the same number of sweeps."""
+    problem = Problem((4, 5, 4, 3), R=1, B=40, kappa=0.5, dynamics={"activation": "softplus"})
+    many = FixedPoint(tol=1e-3).solve(problem.system())
+    quick = int(many.iterations[0].argmin())
+    assert many.iterations[0, quick] < many.iterations.max()
+    problem.x, problem.y = problem.x[:, quick : quick + 1], problem.y[:, quick : quick + 1]
     alone = FixedPoint(tol=1e-3).solve(problem.system())
-    torch.testing.assert_close(alone.u[0, 0], both.u[0, 0], rtol=1e-13, atol=0)
+    assert alone.iterations[0, 0] == many.iterations[0, quick]
+    torch.testing.assert_close(alone.u[0, 0], many.u[0, quick], rtol=1e-12, atol=0)
 
 
 def test_every_result_has_a_sentence() -> None:
