@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from efc.config import load_yaml, make_config, parse_set
-from efc.display import RunProgress, results_table
+from efc.display import RunProgress, results_table, warnings
 from efc.environment import code_version
 from efc.errors import EFCError
 from efc.experiment import execute
@@ -92,6 +92,8 @@ def run_command(
         accuracy_matrices(document, folder / "matrices.png")
     except EFCError as problem:
         console.print(f"No picture: {problem}", highlight=False, markup=False)
+    for line in warnings(document):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if json:
         print(text)
     else:

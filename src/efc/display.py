@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -13,30 +14,40 @@ from efc.config import Row, RunConfig
 
 
 def results_table(document: dict[str, Any]) -> Table:
-    """Method, head policy, accuracy, forgetting, seconds; one line per row of the document."""
+    """Method, head policy, accuracy, forgetting, seconds; one line per row of the document. Fits 80 columns."""
     rows = document["rows"]
     seeds = len(rows[0]["seeds"])
     table = Table(
         title=f"{rows[0]['dataset']}, {len(rows[0]['tasks'])} tasks, {seeds} {'seed' if seeds == 1 else 'seeds'}",
-        caption=f"accuracy on {rows[0]['evaluated_on']} data after the last task, mean ± standard deviation over seeds",
+        caption=f"after the last task, on {rows[0]['evaluated_on']} data, mean ± standard deviation over seeds",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     for name in ("scenario", "method", "head"):
-        table.add_column(name)
-    for name in ("accuracy %", "forgetting", "unsettled %", "seconds"):
-        table.add_column(name, justify="right")
+        table.add_column(name, no_wrap=True)
+    for name in ("accuracy %", "forgetting", "unsettled", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        unsettled = "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f}"
-        note = f" ({len(row['diverged'])} diverged)" if row["diverged"] else ""
+        unsettled = "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f} %"
         table.add_row(
             row["scenario"],
             row["method"],
             row["head"],
-            f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}{note}",
+            f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}",
             f"{row['forgetting']['mean']:.1f}",
             unsettled,
             f"{row['seconds']:.1f}",
         )
     return table
+
+
+def warnings(document: dict[str, Any]) -> list[str]:
+    """What a reader of the table has to know: runs that diverged count as wrong throughout."""
+    return [
+        f"Warning: {row['method']} ({row['head']}, {row['scenario']}): seeds {row['diverged']} diverged (all wrong)"
+        for row in document["rows"]
+        if row["diverged"]
+    ]
 
 
 class RunProgress:

@@ -46,5 +46,5 @@ def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
     for axis in axes.flat[len(rows) :]:
         axis.set_axis_off()
     if image is not None:
-        figure.colorbar(image, ax=axes, label="accuracy, %", shrink=0.7)
+        figure.colorbar(image, ax=axes, label="accuracy, %", shrink=min(0.7, 1.4 / lines), aspect=25)
     figure.savefig(path, dpi=150)

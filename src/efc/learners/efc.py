@@ -190,4 +190,4 @@ class LearnedFeedback:
         for i, Q in enumerate(self.Q):
             Q.copy_(state[f"feedback.{i}"])
         for generator, s in zip(self.generators, state["feedback.generators"], strict=True):
-            generator.set_state(s.cpu())
+            generator.set_state(s.cpu().clone())  # a state must own its memory: a row of a larger tensor crashes torch

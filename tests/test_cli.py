@@ -1,0 +1,183 @@
+"""The command as a user types it: results, files, reproducibility, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from efc.cli import main
+
+QUICK = ["run", "--seeds", "2", "--epochs", "2", "--hidden", "16"]
+
+
+def efc(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "efc", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | {"COLUMNS": "80"})
+
+
+def call(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """The same entry point, in this process; returns the exit code."""
+    monkeypatch.setattr(sys, "argv", ["efc", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def comparable(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in document["rows"]]
+
+
+def test_run_json_and_folder_and_rerun(tmp_path: Path) -> None:
+    """stdout is the document alone, equal to results.json; the saved config gives the same numbers, bit for bit."""
+    first = efc(
+        *QUICK, "--scenario", "class,task", "--head", "random,least_squares", "--json", "--out", "one", cwd=tmp_path
+    )
+    assert first.returncode == 0, first.stderr
+    document = json.loads(first.stdout)
+    assert document == json.loads((tmp_path / "one" / "results.json").read_text())
+    assert "task 5/5 learned" in first.stderr
+    keys = [(row["scenario"], row["method"], row["head"]) for row in document["rows"]]
+    assert len(set(keys)) == len(keys) == 12
+    for row in document["rows"]:
+        assert {
+            "method", "head", "dataset", "scenario", "seeds", "accuracy", "accuracy_matrix", "forgetting", "bwt",
+            "confusion", "unsettled", "seconds", "config",
+        } <= row.keys()  # fmt: skip
+        assert len(row["accuracy"]["per_seed"]) == len(row["accuracy_matrix"]) == 2
+        last = [sum(matrix[-1]) / 5 for matrix in row["accuracy_matrix"]]
+        assert row["accuracy"]["per_seed"] == pytest.approx(last)
+        assert row["accuracy"]["mean"] == pytest.approx(sum(last) / 2)
+        assert sum(map(sum, row["confusion"][0])) == 360
+        assert (row["unsettled"] is None) == (row["method"] != "efc")
+    assert document["command"].startswith("efc run --seeds 2")
+    assert {"torch", "python", "device", "efc"} <= document["environment"].keys()
+    assert (tmp_path / "one" / "matrices.png").read_bytes()[:4] == b"\x89PNG"
+    again = efc("run", "--config", "one/config.yaml", "--json", "--out", "two", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert comparable(json.loads(again.stdout)) == comparable(document)
+    assert (tmp_path / "two" / "config.yaml").read_text() == (tmp_path / "one" / "config.yaml").read_text()
+
+
+def test_table_names_every_head_and_fits_eighty_columns(tmp_path: Path) -> None:
+    done = efc(*QUICK, "--out", "o", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for method, head in (("efc", "least_squares"), ("ewc", "least_squares"), ("sgd", "random")):
+        assert any(re.search(rf"class +{method} +{head} +\d+\.\d ± \d+\.\d", line) for line in lines), done.stdout
+    assert "Results in o" in done.stderr
+
+
+def test_settings_reach_the_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.yaml").write_text("seeds: 1\nefc: {beta: 3, lr: 1e-3}\nhidden: [8]\n")
+    arguments = [
+        "run",
+        "--config",
+        str(tmp_path / "c.yaml"),
+        "--methods",
+        "efc",
+        "--epochs",
+        "1",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    arguments += ["--set", "efc.beta=5e0", "--set", "efc.lambda=0.2", "--set", "efc.solver_options.tol=1e-2"]
+    assert call([*arguments, "--solver", "newton", "--set", "batch_size=64"], monkeypatch) == 0
+    config = yaml.safe_load((tmp_path / "o" / "config.yaml").read_text())
+    options = config["rows"][0]["options"]
+    assert (options["beta"], options["lam"], options["lr"], options["solver"]) == (5.0, 0.2, 1e-3, "newton")
+    assert options["solver_options"] == {"tol": 0.01}
+    assert (config["batch_size"], config["hidden"], config["seeds"], config["epochs"]) == (64, [8], 1, 1)
+
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "dataset": (["--dataset", "digit"], r"dataset: unknown value 'digit' \(did you mean 'digits'\?\)"),
+    "method": (["--methods", "efc,ewcc"], r"methods: unknown value 'ewcc' \(did you mean 'ewc'\?\)"),
+    "activation": (["--activation", "rleu"], r"activation: unknown value 'rleu' \(did you mean 'relu'\?\)"),
+    "scenario": (["--scenario", "clss"], r"scenario: unknown value 'clss'"),
+    "head": (["--head", "ridge"], r"head: unknown value 'ridge'"),
+    "solver": (["--solver", "euler"], r"efc.solver: unknown value 'euler'"),
+    "learning rate": (["--set", "efc.lr=-0.1"], r"efc.lr: must be above 0, got -0.1"),
+    "seeds": (["--seeds", "0"], r"seeds: must be a whole number of at least 1, got 0"),
+    "epochs": (["--epochs", "0"], r"epochs: .* got 0"),
+    "hidden": (["--hidden", "10,x"], r"hidden: expected layer widths such as 100,100, got '10,x'"),
+    "hidden width": (["--hidden", "0"], r"hidden: .* got 0"),
+    "tasks": (["--set", "tasks=6"], r"tasks: 6 tasks of 2 classes need 12 classes, digits has 10"),
+    "device": (["--device", "tpu"], r"device: expected auto, cpu, cuda or cuda:N, got 'tpu'"),
+    "set without value": (["--set", "efc.lr"], r"--set: expected KEY=VALUE"),
+    "set of an unknown key": (["--set", "efc.bta=1"], r"efc.bta: no such option \(did you mean 'beta'\?\)"),
+    "set of an unknown section": (["--set", "ecf.beta=1"], r"ecf: no such setting"),
+    "set of a section to a number": (["--set", "efc=1"], r"efc: expected named settings"),
+    "feedback": (["--activation", "tanh", "--set", "efc.feedback=jacobian"], r"signed activation 'tanh'"),
+    "config that is not there": (["--config", "nowhere.yaml"], r"--config: cannot read nowhere.yaml: No such file"),
+    "k_p": (["--set", "efc.k_p=3"], r"k_p: must lie between 0 and kappa"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, says = MISTAKES[name]
+    monkeypatch.chdir(tmp_path)
+    assert call(["run", "--out", "o", *arguments], monkeypatch) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(rf"efc: .*{says}.*\n", captured.err), captured.err
+    assert not (tmp_path / "o" / "results.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sedes: 3\n", r"sedes: no such setting \(did you mean 'seeds'\?\)"),
+        ("efc: {betta: 3}\n", r"efc.betta: no such option \(did you mean 'beta'\?\)"),
+        ("seeds: [1\n", r"is not valid YAML"),
+        ("- 1\n", r"expected named settings"),
+        ("rows: [{method: efc}]\n", r"rows\[0\]: expected the keys method, head, scenario, options"),
+        ("seeds: many\n", r"seeds: must be a whole number"),
+        ("methods: []\n", r"methods: at least one is needed"),
+    ],
+)
+def test_a_bad_config_file_is_one_line_and_exit_code_2(
+    text: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    assert call(["run", "--config", str(file), "--out", str(tmp_path / "o")], monkeypatch) == 2
+    assert re.fullmatch(rf"efc: .*{says}.*\n", capsys.readouterr().err)
+
+
+def test_out_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("precious")
+    assert call(["run", "--out", str(tmp_path / "file" / "sub")], monkeypatch) == 2
+    assert "--out: cannot write to" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_earlier_results_are_not_overwritten_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results.json").write_text("{}")
+    assert call([*QUICK, "--methods", "sgd", "--out", str(tmp_path)], monkeypatch) == 2
+    assert "already holds results" in capsys.readouterr().err
+    assert (tmp_path / "results.json").read_text() == "{}"
+    assert call([*QUICK, "--methods", "sgd", "--out", str(tmp_path), "--overwrite"], monkeypatch) == 0
+    assert json.loads((tmp_path / "results.json").read_text())["rows"]
+
+
+def test_help_and_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["--version"], monkeypatch) == 0
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", capsys.readouterr().out)
+    assert call(["run", "--help"], monkeypatch) == 0
+    assert "--scenario" in capsys.readouterr().out
