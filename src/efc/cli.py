@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from efc.cli_data import app as data_app
 from efc.config import load_yaml, make_config, parse_set
 from efc.display import RunProgress, results_table, warnings
 from efc.environment import code_version
@@ -44,7 +45,17 @@ def _common(
 
 @app.command(name="run")
 def run_command(
-    dataset: Annotated[str | None, typer.Option(help="Data set: digits (embedded; the default).")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="digits (default), mnist, fashion-mnist, cifar10, tiny-imagenet, npz:FILE or folder:DIR."),
+    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="Frozen encoder: none, efficientnet-lite0 or resnet18.")] = None,
+    encoder_weights: Annotated[str | None, typer.Option(help="Weights for resnet18, torchvision's layout.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Number of tasks. Default: 5 (tiny-imagenet: 10).")] = None,
+    classes_per_task: Annotated[int | None, typer.Option(help="Default: 2 (tiny-imagenet: 20).")] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(help="Where data are kept. Default: $EFC_DATA or the cache folder.")
+    ] = None,
     scenario: Annotated[str | None, typer.Option(help="class, task, domain: one or several, with commas.")] = None,
     methods: Annotated[str | None, typer.Option(help="efc, ewc, sgd: one or several. Default: all.")] = None,
     head: Annotated[
@@ -72,8 +83,10 @@ def run_command(
     For instance: efc run --methods efc,ewc,sgd --scenario class,task --seeds 5
     """
     flags: dict[str, Any] = {
-        "dataset": dataset, "scenario": scenario, "methods": methods, "head": head, "seeds": seeds, "epochs": epochs,
-        "hidden": hidden, "activation": activation, "solver": solver, "evaluate": evaluate, "device": device,
+        "dataset": dataset, "encoder": encoder, "encoder_weights": encoder_weights, "tasks": tasks,
+        "classes_per_task": classes_per_task, "data_dir": data_dir, "scenario": scenario, "methods": methods,
+        "head": head, "seeds": seeds, "epochs": epochs, "hidden": hidden, "activation": activation, "solver": solver,
+        "evaluate": evaluate, "device": device,
     }  # fmt: skip
     resolved = make_config(
         {} if config is None else load_yaml(config),
@@ -84,7 +97,13 @@ def run_command(
     prepare_folder(folder, overwrite)
     console = Console(stderr=True)
     with RunProgress(resolved, console) as progress:
-        document = execute(resolved, command=shlex.join(["efc", *sys.argv[1:]]), listener=progress)
+        document = execute(
+            resolved,
+            command=shlex.join(["efc", *sys.argv[1:]]),
+            listener=progress,
+            data_progress=progress.transfers,
+            announce=progress.announce,
+        )
     text = to_json(document)
     write_atomically(folder / "config.yaml", resolved.to_yaml())
     write_atomically(folder / "results.json", text)
@@ -99,6 +118,9 @@ def run_command(
     else:
         Console().print(results_table(document))
     console.print(f"Results in {folder}", highlight=False, markup=False, soft_wrap=True)
+
+
+app.add_typer(data_app, name="data")
 
 
 def main() -> None:

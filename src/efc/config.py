@@ -11,10 +11,11 @@ from typing import Any
 import yaml
 
 from efc.core.activations import ACTIVATIONS
+from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
 from efc.learners import HEADS, LEARNERS, find_learner
 from efc.presets import find_preset, training_preset
-from efc.streams import DATASETS, PARTS, SCENARIOS
+from efc.streams import PARTS, SCENARIOS, check_name, usual_tasks
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,28 @@ class RunConfig:
 
     rows: tuple[Row, ...]
     dataset: str = "digits"
+    encoder: str = "none"
+    encoder_weights: str | None = None
+    data_dir: str | None = None
+    image_size: int = 32
     tasks: int = 5
     classes_per_task: int = 2
     order_seed: int | None = None
     validation: float = 0.1
     evaluate: str = "test"
     seeds: int = 5
-    epochs: int = 20
-    batch_size: int = 32
+    epochs: int = 10
+    batch_size: int = 64
     hidden: tuple[int, ...] = (100, 100)
     activation: str = "relu"
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        choose("dataset", self.dataset, DATASETS)
+        check_name(self.dataset)
+        choose("encoder", self.encoder, ENCODERS)
         choose("activation", self.activation, ACTIVATIONS)
         choose("evaluate", self.evaluate, PARTS)
-        for name in ("tasks", "classes_per_task", "seeds", "epochs", "batch_size"):
+        for name in ("image_size", "tasks", "classes_per_task", "seeds", "epochs", "batch_size"):
             _whole(name, getattr(self, name))
         for width in self.hidden:
             _whole("hidden", width)
@@ -91,14 +97,18 @@ def make_config(*layers: Mapping[str, Any]) -> RunConfig:
                 settings[key] = value
     if "solver" in settings:
         settings["efc"] = _merge(settings.get("efc", {}), {"solver": settings["solver"]})
-    dataset = choose("dataset", str(settings.get("dataset", "digits")), DATASETS)
-    plain = training_preset(dataset) | {key: settings[key] for key in _PLAIN if key in settings}
+    dataset = check_name(str(settings.get("dataset", "digits")))
+    tasks, classes = usual_tasks(dataset)
+    plain = {"tasks": tasks, "classes_per_task": classes} | training_preset(dataset)
+    plain |= {key: settings[key] for key in _PLAIN if key in settings}
+    encoder = settings.get("encoder", "none")
     if "hidden" in plain:
         plain["hidden"] = _widths(plain["hidden"])
-    return RunConfig(rows=tuple(_rows(settings, dataset)), **plain)
+    preset = dataset if encoder == "none" else f"{dataset}-{encoder}"
+    return RunConfig(rows=tuple(_rows(settings, preset)), **plain)
 
 
-def _rows(settings: Mapping[str, Any], dataset: str) -> list[Row]:
+def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
     if "rows" in settings:
         clash = [key for key in _LISTS if key in settings]
         if clash:
@@ -108,7 +118,7 @@ def _rows(settings: Mapping[str, Any], dataset: str) -> list[Row]:
     for scenario in _names("scenario", settings, ("class",)):
         for method in _names("methods", settings, tuple(LEARNERS)):
             for head in _names("head", settings, (find_learner(method).shipped_head,)):
-                preset = find_preset(dataset, scenario, method, head)
+                preset = find_preset(preset_name, scenario, method, head)
                 rows.append(_row(method, head, scenario, _merge(preset, settings.get(method, {}))))
     return rows
 

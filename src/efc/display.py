@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,11 +51,43 @@ def warnings(document: dict[str, Any]) -> list[str]:
     ]
 
 
+class Transfers:
+    """Downloads and encodings, with rate and time left: a changing line on a terminal, one now and then in a log."""
+
+    def __init__(self, console: Console, every: float = 10.0) -> None:
+        self.console, self.every = console, 0.2 if console.is_terminal else every
+        self.began: dict[str, tuple[float, int]] = {}
+        self.told: dict[str, float] = {}
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        start, first = self.began.setdefault(what, (now, done))
+        finished = total is not None and done >= total
+        if now - self.told.get(what, 0.0) < self.every and not finished:
+            return
+        self.told[what] = now
+        rate = (done - first) / max(now - start, 1e-6)
+        left = f", {(total - done) / rate:.0f} s left" if total and rate > 0 and not finished else ""
+        share = f" of {_amount(total)} ({100 * done / total:.0f} %)" if total else ""
+        line = f"{what}: {_amount(done)}{share}, {_amount(rate)}/s{left}"
+        end = "\r" if self.console.is_terminal and not finished else "\n"
+        self.console.print(line, highlight=False, markup=False, end=end)
+
+
+def _amount(n: float) -> str:
+    """A count for a person: 950, 12.3k, 4.5M."""
+    for size, divisor, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if n >= size:
+            return f"{n / divisor:.1f}{unit}"
+    return f"{n:.0f}"
+
+
 class RunProgress:
     """A live bar per row on a terminal; one line per finished row in a log file."""
 
     def __init__(self, config: RunConfig, console: Console) -> None:
         self.console, self.tasks = console, config.tasks
+        self.transfers = Transfers(console)
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -78,6 +111,10 @@ class RunProgress:
         self.bars.update(bar, advance=1, at=at)
         if not self.console.is_terminal and epoch == epochs:
             self.console.print(f"{_label(row)}: task {task}/{self.tasks} learned", highlight=False)
+
+    def announce(self, text: str) -> None:
+        """Say something above the bars."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         self.bars.start()

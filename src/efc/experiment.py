@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import torch
 
 from efc import metrics
 from efc.config import Row, RunConfig, make_config
@@ -14,6 +15,7 @@ from efc.environment import describe_environment, pick_device
 from efc.learners import Learner, find_learner
 from efc.metrics import Array
 from efc.streams import Stream, load, split
+from efc.streams.load import Progress
 from efc.training import TrainingResult, train
 
 Listener = Callable[[Row, int, int, int], None]
@@ -29,11 +31,20 @@ def run(listener: Listener | None = None, **settings: Any) -> dict[str, Any]:
     return execute(make_config(settings), listener=listener)
 
 
-def execute(config: RunConfig, command: str = "", listener: Listener | None = None) -> dict[str, Any]:
+def execute(
+    config: RunConfig,
+    command: str = "",
+    listener: Listener | None = None,
+    data_progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
     """The results document: ``rows``, ``environment``, ``command``."""
     device = pick_device(config.device)
     # Everything is built before anything is trained: a mistake in the last row must not cost the first one's hours.
-    streams = {row.scenario: make_stream(config, row.scenario).to(device) for row in config.rows}
+    streams = make_streams(config, device, data_progress)
+    if announce is not None:
+        for stream in streams.values():
+            announce(stream.describe())
     for row in config.rows:
         make_learner(config, row, streams[row.scenario])
     rows = []
@@ -51,11 +62,20 @@ def execute(config: RunConfig, command: str = "", listener: Listener | None = No
     return {"rows": rows, "environment": describe_environment(device), "command": command}
 
 
-def make_stream(config: RunConfig, scenario: str) -> Stream:
-    """The tasks a configuration asks for."""
-    return split(
-        load(config.dataset), config.tasks, config.classes_per_task, config.order_seed, scenario, config.validation
+def make_streams(config: RunConfig, device: torch.device, progress: Progress | None = None) -> dict[str, Stream]:
+    """The tasks a configuration asks for, by scenario, on the training device; data are fetched and encoded first."""
+    dataset = load(
+        config.dataset,
+        config.encoder,
+        config.encoder_weights,
+        config.data_dir,
+        config.image_size,
+        device,
+        progress,
     )
+    sizes = (config.tasks, config.classes_per_task, config.order_seed)
+    scenarios = dict.fromkeys(row.scenario for row in config.rows)
+    return {name: split(dataset, *sizes, name, config.validation).to(device) for name in scenarios}
 
 
 def make_learner(config: RunConfig, row: Row, stream: Stream) -> Learner:
@@ -80,6 +100,7 @@ def _document_row(
         "method": row.method,
         "head": row.head,
         "dataset": config.dataset,
+        "encoder": config.encoder,
         "scenario": row.scenario,
         "seeds": learner.seeds,
         "evaluated_on": config.evaluate,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from efc.errors import EFCError
 
-FloatArray = npt.NDArray[np.floating]
+Features = npt.NDArray[np.floating | np.integer]
 IntArray = npt.NDArray[np.integer]
 
 
@@ -18,18 +18,22 @@ class Dataset:
     """Features (N, d) and integer labels 0..K-1 (N,), training and test part."""
 
     name: str
-    x_train: FloatArray
+    x_train: Features
     y_train: IntArray
-    x_test: FloatArray
+    x_test: Features
     y_test: IntArray
     class_names: tuple[str, ...]
+    scale: float = 1.0
+    """What the features are multiplied by when they become floating-point numbers: data may stay bytes until then."""
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
             x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
             if x.ndim != 2 or len(x) != len(y) or len(x) == 0:
                 raise EFCError(f"{self.name}: x_{part} must be (N, d) with N labels, got {x.shape} and {len(y)} labels")
-            if not np.isfinite(x).all():
+            if np.issubdtype(x.dtype, np.floating) and not all(
+                np.isfinite(x[i : i + 4096]).all() for i in range(0, len(x), 4096)
+            ):
                 raise EFCError(f"{self.name}: x_{part} holds NaN or infinite values")
             if y.min() < 0 or y.max() >= len(self.class_names):
                 raise EFCError(f"{self.name}: labels in y_{part} must lie in 0..{len(self.class_names) - 1}")

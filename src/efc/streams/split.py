@@ -11,10 +11,11 @@ Classes are renumbered in the order of their arrival, so that the outputs of a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,6 +23,7 @@ from efc.errors import EFCError, choose
 from efc.learners.base import TaskData
 from efc.streams.dataset import Dataset, IntArray
 
+Mask = npt.NDArray[np.bool_]
 SCENARIOS = ("class", "task", "domain")
 PARTS = ("train", "validation", "test")
 
@@ -56,6 +58,8 @@ class Stream:
     tasks: tuple[Task, ...]
     n_features: int
     n_outputs: int
+    left_out: tuple[str, ...] = ()
+    """Classes of the data set that belong to no task."""
 
     def active(self, task: int, after: int) -> slice:
         """Outputs the head is asked about on task ``task`` once task ``after`` has been (or is being) learned."""
@@ -76,19 +80,20 @@ class Stream:
             Task(t.index, t.classes, t.outputs, {name: part.to(device) for name, part in t.parts.items()})
             for t in self.tasks
         )
-        return Stream(self.dataset, self.scenario, tasks, self.n_features, self.n_outputs)
+        return replace(self, tasks=tasks)
 
     def describe(self) -> str:
-        """Two lines for a person: which classes come when, and what is active."""
-        order = " | ".join(" ".join(task.classes) for task in self.tasks)
+        """For a person: which classes come when, which never, and what is active."""
+        named = len(self.tasks) * len(self.tasks[0].classes) <= 20
+        order = " | ".join(" ".join(task.classes) if named else str(len(task.classes)) for task in self.tasks)
         active = {
             "class": "training and test: all classes seen so far",
             "task": "training and test: the classes of the task in question",
             "domain": f"training and test: the same {self.n_outputs} outputs for every task",
         }[self.scenario]
-        return (
-            f"{self.dataset}, {self.scenario}-incremental, {len(self.tasks)} tasks: {order}\nactive outputs, {active}"
-        )
+        unused = f" (left out: {' '.join(self.left_out)})" if self.left_out else ""
+        kind = f"{self.dataset}, {self.scenario}-incremental, {len(self.tasks)} tasks"
+        return f"{kind}: {order}{unused}\nactive outputs, {active}"
 
 
 def split(
@@ -124,9 +129,9 @@ def split(
         labels = order[start:stop]
         shift = 0 if scenario == "domain" else start
         parts = {
-            "train": _part(dataset.x_train, dataset.y_train, ~held_out, labels, shift, dtype),
-            "validation": _part(dataset.x_train, dataset.y_train, held_out, labels, shift, dtype),
-            "test": _part(dataset.x_test, dataset.y_test, np.ones(len(dataset.y_test), bool), labels, shift, dtype),
+            "train": _part(dataset, "train", ~held_out, labels, shift, dtype),
+            "validation": _part(dataset, "train", held_out, labels, shift, dtype),
+            "test": _part(dataset, "test", np.ones(len(dataset.y_test), bool), labels, shift, dtype),
         }
         for name in ("train", "test"):
             if len(parts[name].y.unique()) < len(labels):
@@ -134,10 +139,11 @@ def split(
         names = tuple(dataset.class_names[label] for label in labels)
         built.append(Task(index, names, slice(shift, shift + classes_per_task), parts))
     n_outputs = classes_per_task if scenario == "domain" else tasks * classes_per_task
-    return Stream(dataset.name, scenario, tuple(built), dataset.x_train.shape[1], n_outputs)
+    left_out = tuple(dataset.class_names[label] for label in order[tasks * classes_per_task :])
+    return Stream(dataset.name, scenario, tuple(built), dataset.x_train.shape[1], n_outputs, left_out)
 
 
-def _held_out(y: IntArray, share: float) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _held_out(y: IntArray, share: float) -> Mask:
     """Mark the validation samples: the same share of every class, the same ones every time."""
     mask = np.zeros(len(y), bool)
     for label in np.unique(y):
@@ -146,9 +152,11 @@ def _held_out(y: IntArray, share: float) -> np.ndarray[tuple[int, ...], np.dtype
     return mask
 
 
-def _part(x: np.ndarray, y: IntArray, keep: np.ndarray, labels: IntArray, shift: int, dtype: torch.dtype) -> Part:
+def _part(dataset: Dataset, part: str, keep: Mask, labels: IntArray, shift: int, dtype: torch.dtype) -> Part:
     """The samples of ``labels`` among ``keep``, outputs numbered from ``shift`` in the order of ``labels``."""
-    chosen = keep & np.isin(y, labels)
-    position = {int(label): shift + i for i, label in enumerate(labels)}
-    outputs = torch.tensor([position[int(label)] for label in y[chosen]], dtype=torch.int64)
-    return Part(torch.as_tensor(x[chosen]).to(dtype), outputs)
+    x, y = (dataset.x_train, dataset.y_train) if part == "train" else (dataset.x_test, dataset.y_test)
+    chosen = np.flatnonzero(keep & np.isin(y, labels))
+    position = np.full(len(dataset.class_names), -1, dtype=np.int64)
+    position[labels] = shift + np.arange(len(labels))
+    features = torch.as_tensor(np.ascontiguousarray(x[chosen])).to(dtype)
+    return Part(features if dataset.scale == 1 else features.mul_(dataset.scale), torch.as_tensor(position[y[chosen]]))

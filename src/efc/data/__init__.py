@@ -1,0 +1,1 @@
+"""Getting data sets onto this machine: declared sources, verified downloads, one prepared form on disk."""
