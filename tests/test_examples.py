@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -19,15 +20,18 @@ def test_example_runs(example: Path, tmp_path: Path) -> None:
     assert done.stdout
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """(language, text) of the Python and shell blocks of a page, in order."""
+    return re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
 
 
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
 )
-def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
-    assert page.name != "README.md" or blocks(page)
-    for block in blocks(page):
-        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=tmp_path)
+def test_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
+    assert blocks(page)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for language, text in blocks(page):
+        command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PATH": path})
         assert done.returncode == 0, done.stderr

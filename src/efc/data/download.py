@@ -16,9 +16,9 @@ from typing import BinaryIO
 from efc.errors import EFCError
 
 CHUNK = 1 << 18
-TIMEOUT = 30.0
+TIMEOUT = 20.0
 TRIES = 4
-"""How often a broken connection is taken up again before the next mirror is tried."""
+"""How often a broken transfer is taken up again without headway before the next mirror is tried."""
 
 Progress = Callable[[str, int, int | None], None]
 """Called with (file name, bytes so far, bytes in all if known)."""
@@ -53,7 +53,7 @@ def matches(path: Path, checksum: str) -> bool:
 
 
 def fetch(file: RemoteFile, folder: Path, progress: Progress | None = None) -> Path:
-    """The verified file in ``folder``, from the first mirror that has it; else :class:`SourceError` with all reasons."""
+    """The verified file in ``folder``, from the first mirror that has it; :class:`SourceError` gives all reasons."""
     target = folder / file.name
     if matches(target, file.checksum):
         return target
@@ -87,48 +87,46 @@ def fetch_from(url: str, file: RemoteFile, target: Path, progress: Progress | No
 
 
 def _complete(url: str, file: RemoteFile, part: Path, progress: Progress | None) -> None:
-    """Bring ``part`` to its full length, taking a broken connection up again a few times while it makes headway."""
-    failures = 0
-    while True:
-        before = part.stat().st_size if part.exists() else 0
+    """Bring ``part`` to its full length, taking a broken transfer up again as long as it makes headway."""
+    without_headway = 0
+    while without_headway < TRIES:
+        before = _size(part)
         try:
             _transfer(url, file, part, progress)
             return
-        except urllib.error.HTTPError as problem:
-            problem.close()
-            raise SourceError(f"HTTP {problem.code} {problem.reason}") from None
+        except urllib.error.URLError as problem:  # not even begun: the next mirror is a better idea than another try
+            reason = (
+                f"HTTP {problem.code} {problem.reason}"
+                if isinstance(problem, urllib.error.HTTPError)
+                else problem.reason
+            )
+            raise SourceError(str(reason)) from None
         except OSError as problem:
             if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                room = f" ({file.size / 1e6:.0f} MB are needed)" if file.size else ""
-                message = (
-                    f"{part.parent}: {os.strerror(problem.errno)}{room}; what was downloaded is kept for the next try"
-                )
-                raise EFCError(message) from None
-            reason = problem
+                needed = f" ({file.size / 1e6:.0f} MB are needed)" if file.size else ""
+                said = f"{part.parent}: {os.strerror(problem.errno)}{needed}"
+                raise EFCError(f"{said}; what was downloaded is kept for the next try") from None
+            last = str(problem)
         except HTTPException as problem:
-            reason = OSError(str(problem) or type(problem).__name__)
-        failures = 1 if part.exists() and part.stat().st_size > before else failures + 1
-        if failures >= TRIES or (not isinstance(reason, ConnectionError | TimeoutError) and not part.exists()):
-            cause = getattr(reason, "reason", None) or reason
-            raise SourceError(f"{cause}") from None
+            last = str(problem) or type(problem).__name__
+        without_headway = 0 if _size(part) > before else without_headway + 1
+    raise SourceError(f"{last}; {_size(part)} bytes are kept for the next try")
 
 
 def _transfer(url: str, file: RemoteFile, part: Path, progress: Progress | None) -> None:
     """One request: the rest of the file, or all of it where the server does not do ranges."""
-    have = part.stat().st_size if part.exists() else 0
+    have = _size(part)
     if file.size is not None and have >= file.size:
         if have == file.size:
             return
         part.unlink()
         have = 0
-    request = urllib.request.Request(
-        url, headers={"User-Agent": "efc", **({"Range": f"bytes={have}-"} if have else {})}
-    )
+    headers = {"User-Agent": "efc"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     except urllib.error.HTTPError as problem:
+        problem.close()
         if problem.code == 416 and have:  # nothing left to send: what is here is complete, or of another file
-            problem.close()
             return
         raise
     with response:
@@ -138,8 +136,12 @@ def _transfer(url: str, file: RemoteFile, part: Path, progress: Progress | None)
         total = have + int(length) if length else file.size
         with part.open("ab" if resumed else "wb") as out:
             _copy(response, out, lambda done: progress and progress(file.name, have + done, total))
-    if total is not None and part.stat().st_size < total:
-        raise ConnectionError(f"the connection broke after {part.stat().st_size} of {total} bytes")
+    if total is not None and _size(part) < total:
+        raise ConnectionError(f"the connection broke after {_size(part)} of {total} bytes")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _copy(source: BinaryIO, out: BinaryIO, tell: Callable[[int], object]) -> None:

@@ -36,7 +36,7 @@ def read_npz(path: Path) -> Arrays:
     if not path.is_file():
         raise EFCError(f"dataset: npz file {path} is not there")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             missing = [key for key in ("x_train", "y_train", "x_test", "y_test") if key not in file.files]
             if missing:
                 raise EFCError(f"dataset: {path} lacks {', '.join(missing)}; it has {', '.join(file.files)}")

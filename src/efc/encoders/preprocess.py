@@ -25,8 +25,7 @@ def prepare(images: Tensor) -> Tensor:
         )
     # One grey channel becomes three at the normalisation, by broadcasting: a third of the resizing.
     x = (images.unsqueeze(1) if len(shape) == 3 else images.permute(0, 3, 1, 2)).float() / 255
-    if x.shape[2:] != (SIZE, SIZE):
-        # Bicubic weights overshoot [0, 1] at sharp edges; the reference features were made without clamping.
-        x = interpolate(x, size=(SIZE, SIZE), mode="bicubic", align_corners=False, antialias=True)
+    # Bicubic weights overshoot [0, 1] at sharp edges; the reference features were made without clamping.
+    x = interpolate(x, size=(SIZE, SIZE), mode="bicubic", align_corners=False, antialias=True)
     mean, std = (torch.tensor(c, device=x.device).view(1, 3, 1, 1) for c in (MEAN, STD))
     return (x - mean) / std
