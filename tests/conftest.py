@@ -1,4 +1,8 @@
-"""One thread per worker: two workers share two cores."""
+"""One thread per worker and per process they start: two workers share two cores."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +120,11 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "set of a section to a number": (["--set", "efc=1"], r"efc: expected named settings"),
     "feedback": (["--activation", "tanh", "--set", "efc.feedback=jacobian"], r"signed activation 'tanh'"),
     "config that is not there": (["--config", "nowhere.yaml"], r"--config: cannot read nowhere.yaml: No such file"),
-    "k_p": (["--set", "efc.k_p=3"], r"k_p: must lie between 0 and kappa"),
+    "k_p": (["--set", "efc.k_p=3"], r"k_p: must lie between 0 and kappa \(0.1\), got 3"),
+    "evaluate": (["--evaluate", "train"], r"evaluate: unknown value 'train'"),
+    "list per run": (["--set", "efc.beta=[1, 2]"], r"efc.beta: one value, please"),
+    "swapped letters": (["--methods", "ecf"], r"did you mean 'efc'"),
+    "encoder": (["--encoder", "resnet"], r"encoder: unknown value 'resnet' \(did you mean 'resnet18'\?\)"),
 }
 
 
@@ -174,6 +180,28 @@ def test_earlier_results_are_not_overwritten_unasked(
     assert (tmp_path / "results.json").read_text() == "{}"
     assert call([*QUICK, "--methods", "sgd", "--out", str(tmp_path), "--overwrite"], monkeypatch) == 0
     assert json.loads((tmp_path / "results.json").read_text())["rows"]
+
+
+def test_warnings_name_what_would_mislead(tmp_path: Path) -> None:
+    done = efc(*QUICK, "--methods", "efc,sgd", "--set", "efc.solver_options.max_steps=1", "--out", "o", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Warning: efc \(least_squares, class\): \d+ % of the samples found no equilibrium", done.stderr)
+    assert "differ in their head policy" in done.stderr
+
+
+def test_ctrl_c_is_130_and_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "efc", "run", "--epochs", "500", "--methods", "efc", "--out", "o"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "active outputs" in line:
+            break
+    time.sleep(2)  # into the training
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 130
+    assert rest == "efc: interrupted; no results were written\n"
 
 
 def test_help_and_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

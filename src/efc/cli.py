@@ -96,14 +96,18 @@ def run_command(
     folder = out or Path("results") / f"run-{datetime.now():%Y%m%d-%H%M%S}"
     prepare_folder(folder, overwrite)
     console = Console(stderr=True)
-    with RunProgress(resolved, console) as progress:
-        document = execute(
-            resolved,
-            command=shlex.join(["efc", *sys.argv[1:]]),
-            listener=progress,
-            data_progress=progress.transfers,
-            announce=progress.announce,
-        )
+    try:
+        with RunProgress(resolved, console) as progress:
+            document = execute(
+                resolved,
+                command=shlex.join(["efc", *sys.argv[1:]]),
+                listener=progress,
+                data_progress=progress.transfers,
+                announce=progress.announce,
+            )
+    except KeyboardInterrupt:
+        console.print("efc: interrupted; no results were written", highlight=False)
+        raise typer.Exit(130) from None
     text = to_json(document)
     write_atomically(folder / "config.yaml", resolved.to_yaml())
     write_atomically(folder / "results.json", text)

@@ -15,7 +15,8 @@ from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
 from efc.learners import HEADS, LEARNERS, find_learner
 from efc.presets import find_preset, training_preset
-from efc.streams import PARTS, SCENARIOS, check_name, usual_tasks
+from efc.streams import SCENARIOS, check_name, usual_tasks
+from efc.training import EVALUATED
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class RunConfig:
         check_name(self.dataset)
         choose("encoder", self.encoder, ENCODERS)
         choose("activation", self.activation, ACTIVATIONS)
-        choose("evaluate", self.evaluate, PARTS)
+        choose("evaluate", self.evaluate, EVALUATED)
         for name in ("image_size", "tasks", "classes_per_task", "seeds", "epochs", "batch_size"):
             _whole(name, getattr(self, name))
         for width in self.hidden:
@@ -140,6 +141,11 @@ def _row(method: str, head: str, scenario: str, options: Mapping[str, Any]) -> R
         complete = learner.options_type.from_mapping(options).to_mapping()
     except EFCError as mistake:
         raise EFCError(f"{method}.{mistake}") from None
+    for key, value in complete.items():
+        if isinstance(value, list):
+            raise EFCError(
+                f"{method}.{key}: one value, please, for all seeds of a row; lists per run are for Python, got {value}"
+            )
     return Row(method, head, scenario, complete)
 
 

@@ -18,8 +18,9 @@ def results_table(document: dict[str, Any]) -> Table:
     """Method, head policy, accuracy, forgetting, seconds; one line per row of the document. Fits 80 columns."""
     rows = document["rows"]
     seeds = len(rows[0]["seeds"])
+    tasks = len(rows[0]["tasks"])
     table = Table(
-        title=f"{rows[0]['dataset']}, {len(rows[0]['tasks'])} tasks, {seeds} {'seed' if seeds == 1 else 'seeds'}",
+        title=f"{rows[0]['dataset']}, {_count(tasks, 'task')}, {_count(seeds, 'seed')}",
         caption=f"after the last task, on {rows[0]['evaluated_on']} data, mean ± standard deviation over seeds",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -34,8 +35,8 @@ def results_table(document: dict[str, Any]) -> Table:
             row["scenario"],
             row["method"],
             row["head"],
-            f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}",
-            f"{row['forgetting']['mean']:.1f}",
+            f"{row['accuracy']['mean']:.1f}" + (f" ± {row['accuracy']['std']:.1f}" if seeds > 1 else ""),
+            f"{row['forgetting']['mean']:.1f}" if tasks > 1 else "",
             unsettled,
             f"{row['seconds']:.1f}",
         )
@@ -43,12 +44,32 @@ def results_table(document: dict[str, Any]) -> Table:
 
 
 def warnings(document: dict[str, Any]) -> list[str]:
-    """What a reader of the table has to know: runs that diverged count as wrong throughout."""
-    return [
-        f"Warning: {row['method']} ({row['head']}, {row['scenario']}): seeds {row['diverged']} diverged (all wrong)"
-        for row in document["rows"]
-        if row["diverged"]
-    ]
+    """What a reader of the table has to know to read it rightly."""
+    found = []
+    for row in document["rows"]:
+        name = f"{row['method']} ({row['head']}, {row['scenario']})"
+        if row["diverged"]:
+            found.append(f"Warning: {name}: seeds {row['diverged']} diverged; all their answers count as wrong")
+        if row["unsettled"] is not None and row["unsettled"]["mean"] > 0.05:
+            share = f"{100 * row['unsettled']['mean']:.0f} %"
+            found.append(
+                f"Warning: {name}: {share} of the samples found no equilibrium; try a smaller efc.kappa or newton"
+            )
+    if len({row["head"] for row in document["rows"]}) > 1 and not _crossed(document):
+        found.append(
+            "Note: the methods differ in their head policy; compare them on equal terms with --head least_squares"
+        )
+    return found
+
+
+def _crossed(document: dict[str, Any]) -> bool:
+    """Whether every method is there with every head policy."""
+    pairs = {(row["method"], row["head"]) for row in document["rows"]}
+    return len(pairs) == len({m for m, _ in pairs}) * len({h for _, h in pairs})
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 class Transfers:

@@ -20,5 +20,6 @@ def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
 
 def suggest(value: object, names: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` for a near miss, an empty string otherwise."""
-    close = get_close_matches(str(value), list(names), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    close = get_close_matches(str(value), list(names), n=3)
+    swapped = [name for name in close if sorted(name) == sorted(str(value))]
+    return f" (did you mean {(swapped or close)[0]!r}?)" if close else ""

@@ -42,11 +42,11 @@ def execute(
     device = pick_device(config.device)
     # Everything is built before anything is trained: a mistake in the last row must not cost the first one's hours.
     streams = make_streams(config, device, data_progress)
+    for row in config.rows:
+        make_learner(config, row, streams[row.scenario])
     if announce is not None:
         for stream in streams.values():
             announce(stream.describe())
-    for row in config.rows:
-        make_learner(config, row, streams[row.scenario])
     rows = []
     for row in config.rows:
         learner = make_learner(config, row, streams[row.scenario])

@@ -16,9 +16,7 @@ def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise EFCError(
-            "plots: matplotlib is missing; install it with: pip install 'equilibrium-fisher-control[plots]'"
-        ) from None
+        raise EFCError("plots: matplotlib is missing; install it with: pip install matplotlib") from None
     rows = document["rows"]
     columns = min(3, len(rows))
     lines = -(-len(rows) // columns)

@@ -13,7 +13,11 @@ from torch import Tensor
 from efc.errors import EFCError, choose
 from efc.learners.base import CHUNK, Learner
 from efc.metrics import Array
-from efc.streams.split import PARTS, Stream
+from efc.streams.split import Stream
+
+EVALUATED = ("test", "validation")
+SMALL = 300_000_000
+"""Multiplications in a step's largest matrix product up to which one thread is best on a CPU."""
 
 
 @dataclass
@@ -46,9 +50,25 @@ def train(
     """Train on task after task; measure on the ``test`` (or ``validation``) part of all tasks met so far after each."""
     if epochs < 1 or batch_size < 1:
         raise EFCError(f"epochs, batch_size: must be at least 1, got {epochs} and {batch_size}")
-    choose("evaluate", evaluate, PARTS)
+    choose("evaluate", evaluate, EVALUATED)
     # Units that are silent for long let Adam's moments decay into denormals, which are many times slower on a CPU.
     torch.set_flush_denormal(True)
+    threads = torch.get_num_threads()
+    if _largest_product(learner, batch_size) < SMALL:
+        torch.set_num_threads(1)
+    try:
+        return _train(learner, stream, epochs, batch_size, evaluate, progress)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _largest_product(learner: Learner, batch_size: int) -> int:
+    return learner.runs * batch_size * max(W.shape[1] * W.shape[2] for W in learner.layers.weights)
+
+
+def _train(
+    learner: Learner, stream: Stream, epochs: int, batch_size: int, evaluate: str, progress: Progress | None
+) -> TrainingResult:
     began = time.perf_counter()
     generators = [torch.Generator().manual_seed(1_000_003 * seed + 1) for seed in learner.seeds]
     T = len(stream.tasks)

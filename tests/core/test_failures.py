@@ -14,6 +14,7 @@ from efc.core import (
     Parameters,
     Relaxation,
     Result,
+    Solution,
     Solver,
     SteadyState,
     build,
@@ -114,16 +115,30 @@ def test_on_failure_decides_whether_an_unsettled_sample_counts() -> None:
     assert (out["keep"] != 0).any()
 
 
-def test_a_settled_sample_is_frozen_whatever_its_neighbours_do() -> None:
-    """A sample among neighbours that take more sweeps ends where it ends alone, with the same number of sweeps."""
-    problem = Problem((4, 5, 4, 3), R=1, B=40, kappa=0.5, dynamics={"activation": "softplus"})
-    many = FixedPoint(tol=1e-3).solve(problem.system())
+@pytest.mark.parametrize("solver", [FixedPoint(), Anderson(), Newton(), Relaxation()], ids=lambda s: type(s).__name__)
+def test_a_settled_sample_is_frozen_whatever_its_neighbours_do(solver: Solver) -> None:
+    """A sample among neighbours that take more sweeps ends where it ends alone, rates included, in as many sweeps."""
+    problem = Problem((4, 5, 4, 3), R=1, B=40, kappa=1.0, lam=0.5, dynamics={"activation": "softplus"})
+    many = solver.solve(problem.system())
     quick = int(many.iterations[0].argmin())
     assert many.iterations[0, quick] < many.iterations.max()
     problem.x, problem.y = problem.x[:, quick : quick + 1], problem.y[:, quick : quick + 1]
-    alone = FixedPoint(tol=1e-3).solve(problem.system())
+    alone = solver.solve(problem.system())
     assert alone.iterations[0, 0] == many.iterations[0, quick]
-    torch.testing.assert_close(alone.u[0, 0], many.u[0, quick], rtol=1e-12, atol=0)
+    for one, among in zip((alone.u, *alone.rates), (many.u, *many.rates), strict=True):
+        torch.testing.assert_close(one[0, 0], among[0, quick], rtol=1e-6, atol=1e-9)
+
+
+def test_a_sample_that_counts_for_nothing_still_counts_in_the_mean() -> None:
+    def first_layer() -> tuple[torch.Tensor, Solution]:
+        solution = Anderson(tol=1e-10).solve(problem.system())
+        return weight_change(solution, problem.layout.views(torch.empty_like(problem.theta))).weights[0][0], solution
+
+    problem = Problem((4, 5, 3), R=1, B=4)
+    with_all, solution = first_layer()
+    own = torch.outer(solution.activity.hidden[0].shift[0, 3], problem.x[0, 3])
+    problem.x[0, 3] = float("nan")
+    torch.testing.assert_close(first_layer()[0], with_all - own / 4, rtol=1e-6, atol=1e-10)
 
 
 def test_every_result_has_a_sentence() -> None:

@@ -80,7 +80,7 @@ from efc.data import features
 def slow(what, done, total):
     print(what, done, flush=True)
     time.sleep(0.05)
-features.BATCH, features.SAVE_EVERY = 10, 2
+features.BATCH['cpu'], features.SAVE_EVERY = 10, 20
 e, network = t.encoder()
 features.encode(t.images(), e, pathlib.Path(sys.argv[1]), slow)
 print("computed", network.seen, flush=True)

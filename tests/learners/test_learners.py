@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from efc.core import Parameters
+from efc.core import Parameters, accumulate, diagonal_fisher
 from efc.errors import EFCError
 from efc.learners import EFC, EWC, LEARNERS, SGD, EFCOptions, EWCOptions, Learner, Options, TaskData
+from efc.learners.heads import RidgeMoments
 from efc.training import shuffled, train
 from tasks import toy_stream
 
@@ -54,6 +56,96 @@ def test_options_may_differ_per_run(name: str) -> None:
     assert not torch.allclose(
         together.theta[0], fit(make(name, seeds=(0,), options=type(OPTIONS[name])(lr=3e-3))).theta[0]
     )
+
+
+PER_RUN = [
+    ("efc", "beta", (0.2, 5.0)), ("efc", "head_beta", (0.5, 20.0)), ("efc", "kappa", (0.05, 0.4)),
+    ("efc", "lam", (0.01, 0.2)), ("ewc", "strength", (1.0, 1e4)), ("sgd", "ridge", (1e-6, 1.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "option", "values"), PER_RUN, ids=lambda v: str(v))
+def test_every_number_may_differ_per_run(name: str, option: str, values: tuple[float, float]) -> None:
+    base = {"lr": 1e-2, **({"beta": 1.0, "head_beta": 2.0} if name == "efc" else {})}
+    kind = type(OPTIONS[name])
+    together = fit(make(name, seeds=(5, 5), options=kind(**(base | {option: list(values)}))))
+    assert not torch.allclose(together.theta[0], together.theta[1])
+    for run, value in enumerate(values):
+        apart = fit(make(name, seeds=(5,), options=kind(**(base | {option: value}))))
+        torch.testing.assert_close(together.theta[run], apart.theta[0], rtol=0, atol=1e-10)
+
+
+def test_on_failure_reaches_the_weights() -> None:
+    unsettled = {"solver": "fixed_point", "solver_options": {"max_steps": 1, "tol": 1e-12}}
+    task = toy_stream("class", dtype=torch.float64).data(0, 5)
+    moved = {}
+    for rule in ("zero", "keep"):
+        learner = make("efc", head="random", options=EFCOptions(lr=1e-2, on_failure=rule, **unsettled))
+        before = learner.theta.clone()
+        train_on(learner, task, 2)
+        moved[rule] = float((learner.theta - before).abs().max())
+    assert moved["zero"] == 0 < moved["keep"]
+
+
+@pytest.mark.parametrize("output", ["softmax", "linear"])
+def test_the_fisher_in_efc_is_that_of_its_loss_over_the_active_classes(output: str) -> None:
+    stream = toy_stream("class", dtype=torch.float64)
+    learner = make("efc", options=EFCOptions(lr=1e-3, output=output))
+    assert isinstance(learner, EFC)
+    expected: Tensor | None = None
+    for i in range(2):
+        task = stream.data(i, 4)
+        train_on(learner, task, 4)
+        learner.end_task(task)
+        F = diagonal_fisher(
+            learner.layout, learner.theta, learner.sigma, learner.passes(task, task.active), task.active, output
+        )
+        expected = F if expected is None else accumulate(expected, F)
+    torch.testing.assert_close(learner.fisher, torch.as_tensor(expected))
+
+
+def test_the_learning_rate_follows_a_cosine() -> None:
+    class Constant(SGD):
+        def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+            self.gradient.fill_(1.0)
+            return {}
+
+    learner = Constant(SIZES, [0], Options(lr=0.1, optimiser="adam"), head="random", dtype=torch.float64)
+    task = toy_stream("class", dtype=torch.float64).data(0, 10)
+    learner.begin_task(task)
+    steps = []
+    for _ in range(10):
+        before = learner.theta[0, 0].clone()
+        learner.step(task.x[:4].expand(1, -1, -1), task.y[:4].expand(1, -1))
+        steps.append(float(before - learner.theta[0, 0]))
+    expected = [
+        0.1 * 0.5 * (1 + math.cos(math.pi * k / 10)) for k in range(10)
+    ]  # Adam's step on a constant gradient is lr
+    assert steps == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_finite_but_singular_neighbour_does_no_harm() -> None:
+    moments = RidgeMoments()
+    h = torch.rand(2, 30, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    h[0] = 2.0**60 * h[0, :, :1]
+    moments.add(h, torch.rand(2, 30, 2, dtype=torch.float64))
+    assert torch.isfinite(moments.solve(1e-30)[0][1]).all()
+
+
+def test_ewc_leaves_inactive_rows_alone_when_a_task_comes_back() -> None:
+    stream = toy_stream("task", dtype=torch.float64)
+    learner = make("ewc", options=EWCOptions(lr=1e-2, strength=100.0))
+    for i in (0, 1, 0):
+        train_on(learner, stream.data(i, 5), 5)
+        learner.end_task(stream.data(i, 5))
+    before = learner.layers.weights[-1][:, 0:2].clone()
+    train_on(learner, stream.data(1, 5), 5)
+    assert torch.equal(learner.layers.weights[-1][:, 0:2], before)
+
+
+def test_float32_data_train_a_float64_learner() -> None:
+    fit_stream = toy_stream("class", dtype=torch.float32)
+    train(make("sgd"), fit_stream, epochs=1, batch_size=8)
 
 
 @every_learner
@@ -281,6 +373,10 @@ def test_learned_feedback_aligns_while_training() -> None:
         (lambda: SGD(SIZES, [0], head="leastsquares"), "head: .*'least_squares'"),
         (lambda: EFC(SIZES, [0, 1], EFCOptions(beta=[1.0, 2.0, 3.0])), "beta: .*got 3"),
         (lambda: EFC(SIZES, [0], EFCOptions(k_p=1.0)), "k_p"),
+        (lambda: EFC(SIZES, [0, 1], EFCOptions(kappa=[0.1, 0.2, 0.3])), "kappa: .*got 3"),
+        (lambda: EFC(SIZES, [0, 1], EFCOptions(lam=[0.1, 0.2, 0.3])), "lam: .*got 3"),
+        (lambda: EFC((6, 4), [0], EFCOptions(feedback="learned")), "needs a hidden layer"),
+        (lambda: EFCOptions(feedback_warm_up=2.5), "whole number"),
     ],
 )
 def test_mistakes_are_named(build: Any, says: str) -> None:

@@ -44,10 +44,12 @@ class Controller:
     def from_gain(cls, kappa: PerRun, k_p: PerRun = 0.0) -> Controller:
         """The controller with total gain ``kappa``, of which ``k_p`` is proportional and the rest integral."""
         total, proportional = torch.as_tensor(kappa).double(), torch.as_tensor(k_p).double()
+        if total.numel() > 1 and proportional.numel() not in (1, total.numel()):
+            raise EFCError(f"k_p: give one value or one per run ({total.numel()}), got {proportional.numel()} values")
         if bool(torch.isnan(total).any() or (total < 0).any()):
-            raise EFCError(f"kappa: the gain must not be negative, got {kappa}")
+            raise EFCError(f"kappa: the gain must not be negative, got {_told(total)}")
         if bool((proportional < 0).any() or (proportional > total).any()):
-            raise EFCError(f"k_p: must lie between 0 and kappa ({kappa}), got {k_p}")
+            raise EFCError(f"k_p: must lie between 0 and kappa ({_told(total)}), got {_told(proportional)}")
         return cls(alpha=1.0 / (total - proportional), k_p=proportional)
 
     @property
@@ -94,3 +96,8 @@ def rate_shift(form: str, f: Tensor, slope: Tensor, psi: Tensor, gamma: Tensor |
     if form == "additive":
         return psi if gamma is None else torch.addcmul(psi, slope, gamma)
     return f * torch.expm1(psi if gamma is None else psi + gamma)
+
+
+def _told(values: Tensor) -> str:
+    """Values for a message, each once."""
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(values.reshape(-1).tolist()))

@@ -44,7 +44,7 @@ def diagonal_fisher(
 
 
 def accumulate(running: Tensor, new: Tensor) -> Tensor:
-    """``running + new * |running| / |new|``, per run: every task weighs the same, whatever the scale of its Fisher."""
+    """``running + new * |running| / |new|``, per run: a new task weighs as much as all before it together."""
     old_norm, new_norm = running.norm(dim=1, keepdim=True), new.norm(dim=1, keepdim=True)
     scale = torch.where((old_norm > 0) & (new_norm > 0), old_norm / new_norm, torch.ones_like(new_norm))
     return running + scale * new

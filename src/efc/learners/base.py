@@ -92,8 +92,8 @@ class Learner(ABC):
             self._set_new_rows(task)
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """One step on a batch x (R, B, d_0), y (R, B); returns per-run statistics, (R,) each, if the method has any."""
-        statistics = self.descent(x, self.one_hot(y, self.active))
+        """One step on a batch x (R, B, d_0), y (R, B); returns statistics per run, (R,) each, if there are any."""
+        statistics = self.descent(self._with_runs(x), self.one_hot(y, self.active))
         progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
         self.optimiser.step(self.theta, self.gradient, self.lr * (0.5 * (1 + math.cos(math.pi * progress))))
         self.steps_taken += 1
@@ -123,6 +123,7 @@ class Learner(ABC):
         if state["theta"].shape != self.theta.shape:
             raise EFCError(f"state: theta is {tuple(state['theta'].shape)}, expected {tuple(self.theta.shape)}")
         self.theta.copy_(state["theta"])
+        self.gradient.zero_()
         self.steps_planned, self.steps_taken, self.tasks_seen, start, stop = state["position"].tolist()
         self.active = slice(start, stop)
         prefix = "optimiser."
@@ -152,7 +153,7 @@ class Learner(ABC):
 
     def _set_new_rows(self, task: TaskData) -> None:
         features = ((forward(self.layers, self.sigma, x).r[-1], y) for x, y in self.passes(task, task.new))
-        W, b = least_squares_head(features, self.options.ridge)
+        W, b = least_squares_head(features, self._per_run("ridge", self.options.ridge).double())
         self.layers.weights[-1][:, task.new] = W.to(self.theta.dtype)
         self.layers.biases[-1][:, task.new] = b.to(self.theta.dtype)
 

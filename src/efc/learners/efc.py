@@ -47,6 +47,8 @@ class EFCOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.feedback_warm_up != int(self.feedback_warm_up):
+            raise EFCError(f"feedback_warm_up: must be a whole number, got {self.feedback_warm_up}")
         make_solver(self.solver, **self.solver_options)
         known = FeedbackLearning.__dataclass_fields__
         for key in self.feedback_options:
@@ -78,7 +80,10 @@ class EFC(Learner):
         if not callable(preservation) and preservation != "ewc":
             raise EFCError(f"preservation: expected 'ewc' or a function, got {preservation!r}")
         self.dynamics = Dynamics(self.activation, o.output, o.feedback, o.form)
-        self.controller = Controller.from_gain(o.kappa, o.k_p)
+        self.controller = Controller.from_gain(self._per_run("kappa", o.kappa), self._per_run("k_p", o.k_p))
+        self.lam = self._per_run("lam", o.lam)
+        if o.feedback == "learned" and len(self.layout.sizes) < 3:
+            raise EFCError("feedback: 'learned' needs a hidden layer to learn feedback to; use 'jacobian'")
         self.solver = make_solver(o.solver, **o.solver_options)
         self.beta, self.head_beta = self._per_run("beta", o.beta), self._per_run("head_beta", o.head_beta)
         self.fisher = torch.zeros_like(self.theta)
@@ -100,7 +105,7 @@ class EFC(Learner):
             x,
             y,
             self.controller,
-            lam=self.options.lam,
+            lam=self.lam,
             target=self.options.target,
             terms=self._terms(),
             Q=() if self.feedback is None else self.feedback.update(theta, x),
@@ -163,23 +168,23 @@ class LearnedFeedback:
         self.rule = FeedbackLearning(**learner.options.feedback_options)
         hidden, C = learner.layout.sizes[1:-1], learner.layout.sizes[-1]
         self.Q = [learner.theta.new_zeros(learner.runs, d, C) for d in hidden]
-        self.generators = [torch.Generator(learner.theta.device).manual_seed(s) for s in learner.seeds]
+        # Not the seeds of the weights, or the noise would repeat the numbers the weights were drawn from.
+        self.generators = [torch.Generator().manual_seed(1_000_003 * seed + 2) for seed in learner.seeds]
 
     def active(self) -> list[Tensor]:
         return [Q[..., self.learner.active] for Q in self.Q]
 
     def update(self, theta: Parameters, x: Tensor) -> Sequence[Tensor]:
         """One bout of noise on a batch; returns the feedback weights of the active classes."""
-        for Q, new in zip(
-            self.active(), self.rule.update(self.active(), theta, self.learner.sigma, x, self.generators), strict=True
-        ):
-            Q.copy_(new)
+        bout = self.rule.update(self.active(), theta, self.learner.sigma, x, self.generators)
+        for Q, new in zip(self.active(), bout, strict=True):
+            Q.copy_(torch.where(torch.isfinite(new), new, Q))  # a sample that is not finite teaches nothing
         return self.active()
 
     def warm_up(self, task: TaskData) -> None:
         theta = self.learner.layers.active(self.learner.active)
         x = next(self.learner.passes(task, task.active))[0][:, :256]
-        for _ in range(self.learner.options.feedback_warm_up):
+        for _ in range(int(self.learner.options.feedback_warm_up)):
             self.update(theta, x)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -44,7 +44,11 @@ class EWC(SGD):
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         statistics = super().descent(x, y)
         if self.tasks_seen > 0:
-            self.gradient.addcmul_(2 * self.strength * self.fisher, self.theta - self.anchor)
+            pull = 2 * self.strength * self.fisher * (self.theta - self.anchor)
+            mine = self.layout.views(pull).active(self.active)
+            ours = self.layout.views(self.gradient).active(self.active)
+            for total, part in zip((*ours.weights, *ours.biases), (*mine.weights, *mine.biases), strict=True):
+                total += part
         return statistics
 
     def consolidate(self, task: TaskData) -> None:

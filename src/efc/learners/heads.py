@@ -31,18 +31,20 @@ class RidgeMoments:
         self.A, self.T = (A, T) if self.n == 0 else (self.A + A, self.T + T)
         self.n += h.shape[1]
 
-    def solve(self, ridge: float) -> tuple[Tensor, Tensor]:
-        """Head weights (R, C, d) and biases (R, C)."""
+    def solve(self, ridge: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Head weights (R, C, d) and biases (R, C); ``ridge`` may be (R, 1, 1).
+
+        A run that has diverged (its system non-finite or singular) gets NaN and does not take its neighbours down.
+        """
         eye = torch.eye(self.A.shape[-1], dtype=self.A.dtype, device=self.A.device)
-        # A run that has diverged must not take its neighbours down: its row is solved as zero and written as NaN.
         bad = ~torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
-        A, T = torch.where(bad, eye, self.A), torch.where(bad, 0.0, self.T)
-        V = torch.linalg.solve(A + ridge * self.n * eye, T)
-        V = torch.where(bad, float("nan"), V).transpose(1, 2)
+        A = torch.where(bad, eye, self.A + ridge * self.n * eye)
+        V, info = torch.linalg.solve_ex(A, torch.where(bad, 0.0, self.T))
+        V = torch.where(bad | (info != 0)[:, None, None], float("nan"), V).transpose(1, 2)
         return V[..., :-1], V[..., -1]
 
 
-def least_squares_head(batches: Iterable[tuple[Tensor, Tensor]], ridge: float) -> tuple[Tensor, Tensor]:
+def least_squares_head(batches: Iterable[tuple[Tensor, Tensor]], ridge: Tensor | float) -> tuple[Tensor, Tensor]:
     """Ridge regression over (features, targets) batches: weights (R, C, d), biases (R, C)."""
     moments = RidgeMoments()
     for h, Y in batches:

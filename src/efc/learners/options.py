@@ -31,7 +31,7 @@ class Options:
 
     lr: PerRun = number(1e-3, doc="learning rate at the start of each task; it falls to zero along a cosine")
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
-    ridge: float = number(1e-4, doc="ridge of the least-squares head, per sample")
+    ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
 
     def __post_init__(self) -> None:
         for item in fields(self):
