@@ -33,7 +33,8 @@ class _Mixing(Proposal):
     """``u_next = u + F - (dU + dF) c`` with ``c = argmin |F - dF c|``, per sample, F the residual of ``u``."""
 
     def __init__(self, system: System, memory: int) -> None:
-        self.system, self.memory = system, memory
+        # More differences than dimensions (C, less one under a softmax) are dependent and only amplify rounding.
+        self.system, self.memory = system, max(1, min(memory, system.free_error.shape[-1] - 1))
         self.last: tuple[Tensor, Tensor] | None = None
         self.dU: list[Tensor] = []
         self.dF: list[Tensor] = []
@@ -52,11 +53,11 @@ class _Mixing(Proposal):
 
 
 def _coefficients(dF: Tensor, F: Tensor) -> Tensor:
-    """``argmin_c |F - dF^T c|`` by normal equations on unit columns, with a ridge at the level of rounding."""
+    """``argmin_c |F - dF^T c|`` by normal equations on unit columns, with a small ridge."""
     norm: Tensor = torch.linalg.vector_norm(dF, dim=-1).clamp_min(torch.finfo(F.dtype).tiny)
     unit = dF / norm.unsqueeze(-1)
     gram = unit @ unit.transpose(-1, -2)
-    gram.diagonal(dim1=-2, dim2=-1).add_(10 * torch.finfo(F.dtype).eps)
+    gram.diagonal(dim1=-2, dim2=-1).add_(max(10 * torch.finfo(F.dtype).eps, 1e-10))
     solved: Tensor = torch.linalg.solve_ex(gram, unit @ F.unsqueeze(-1)).result.squeeze(-1)
     finite = torch.nan_to_num(solved, nan=0.0, posinf=0.0, neginf=0.0)
     return finite / norm
