@@ -62,3 +62,36 @@ def test_run_on_an_npz_with_classes_left_over(tmp_path: Path) -> None:
     done = efc("run", "--dataset", "npz:mine.npz", *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "(left out: 4)" in done.stderr
+
+
+def test_run_with_an_encoder_encodes_once(tmp_path: Path) -> None:
+    """Real EfficientNet features of a few images; the second run finds them in the cache."""
+    rng = np.random.default_rng(0)
+    y = np.arange(32) % 4
+    x = rng.integers(0, 80, (32, 20, 20, 3), dtype=np.uint8)
+    x[y % 2 == 0, :, :, 0] += 150  # red or not, bright above or below: four classes
+    x[y < 2, :10] += 25
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x[:16], y_test=y[:16])
+    flags = ["run", "--dataset", "npz:mine.npz", "--encoder", "efficientnet-lite0", "--tasks", "2", "--methods", "sgd"]
+    flags += ["--seeds", "1", "--scenario", "task", "--hidden", "20", "--head", "least_squares", "--json"]
+    first = efc(*flags, "--out", "one", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "npz:mine.npz train: 32 of 32 (100 %)" in first.stderr
+    row = json.loads(first.stdout)["rows"][0]
+    assert row["encoder"] == "efficientnet-lite0"
+    assert row["accuracy"]["mean"] > 75
+    second = efc(*flags, "--out", "two", cwd=tmp_path)
+    assert "train: 32" not in second.stderr
+    assert json.loads(second.stdout)["rows"][0]["accuracy"] == row["accuracy"]
+
+
+def test_resnet18_without_weights_or_network_says_what_to_do(tmp_path: Path) -> None:
+    x = np.zeros((8, 8, 8, 3), np.uint8)
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=np.arange(8) % 4, x_test=x, y_test=np.arange(8) % 4)
+    environment = os.environ | {"EFC_DATA": str(tmp_path / "data"), "https_proxy": "http://127.0.0.1:9"}
+    command = [sys.executable, "-m", "efc", "data", "encode", "npz:mine.npz", "--encoder", "resnet18"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 2
+    assert "resnet18-f37072fd.pth" in done.stderr
+    assert "--encoder-weights" in done.stderr
+    assert "Traceback" not in done.stderr
