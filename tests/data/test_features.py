@@ -106,3 +106,37 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
     resumed = features.encode(images(), encoder()[0], tmp_path / "root")
     for part in ("train", "test"):
         np.testing.assert_array_equal(whole.x[part], resumed.x[part])
+
+
+LARGE = """
+import resource, sys, pathlib
+sys.path[:0] = [sys.argv[2]]
+import numpy as np
+import test_features_module as t
+from efc.data import features, images
+root = pathlib.Path(sys.argv[1])
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def prepare(n, name):
+    (root / "new").mkdir(parents=True)
+    for part in ("train", "test"):
+        writer = images.Writer(root / "new", part, n, (64, 64, 3))
+        for start in range(0, n, 512):
+            writer.add(np.full((512, 64, 64, 3), start % 256, np.uint8), np.zeros(512))
+        writer.close()
+    images.finish(root / "new", root / name, ["a"], "made")
+    features.encode(images.open_prepared(name, root / name), t.encoder()[0], root)
+prepare(512, "small")
+before = peak()
+prepare(6144, "large")
+print(peak() - before)
+"""
+
+
+def test_images_do_not_pile_up_in_memory(tmp_path: Path) -> None:
+    """Preparing and encoding 150 MB of images needs little more memory than 12 MB do."""
+    (tmp_path / "test_features_module.py").write_text(Path(__file__).read_text())
+    command = [sys.executable, "-c", LARGE, str(tmp_path / "root"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 50  # MB

@@ -19,7 +19,7 @@ from efc.errors import EFCError
 UInt8 = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 PARTS = ("train", "test")
-_CHUNK = 4096
+_CHUNK = 1 << 22
 
 
 class ImageSource(Protocol):
@@ -45,36 +45,56 @@ class Writer:
     """Writes one part of a data set, chunk by chunk, so that no more than a chunk is ever in memory."""
 
     def __init__(self, folder: Path, part: str, n: int, shape: tuple[int, ...]) -> None:
-        self.part = part
-        self.images = np.lib.format.open_memmap(folder / f"{part}_images.npy", "w+", np.uint8, (n, *shape))
-        self.labels = np.lib.format.open_memmap(folder / f"{part}_labels.npy", "w+", np.int64, (n,))
+        self.part, self.n, self.shape, self.folder = part, n, shape, folder
+        self.labels: list[npt.NDArray[np.int64]] = []
         self.at = 0
+        header = {"descr": "|u1", "fortran_order": False, "shape": (n, *shape)}
+        with (folder / f"{part}_images.npy").open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
 
     def add(self, images: UInt8, labels: npt.ArrayLike) -> None:
-        end = self.at + len(images)
-        if end > len(self.labels) or images.shape[1:] != self.images.shape[1:]:
-            raise EFCError(f"{self.part}: {end} images of shape {images.shape[1:]}, expected {self.images.shape}")
-        self.images[self.at : end], self.labels[self.at : end] = images, labels
-        self.at = end
+        y = np.asarray(labels, np.int64)
+        if self.at + len(images) > self.n or images.shape[1:] != self.shape or len(y) != len(images):
+            raise EFCError(f"{self.part}: {len(y)} labels and images {images.shape} after {self.at}, expected {self.n}")
+        with (self.folder / f"{self.part}_images.npy").open("ab") as file:
+            file.write(np.ascontiguousarray(images, np.uint8).tobytes())
+        self.labels.append(y)
+        self.at += len(images)
 
     def close(self) -> None:
-        if self.at != len(self.labels):
-            raise EFCError(f"{self.part}: {self.at} images, expected {len(self.labels)}")
-        self.images.flush()
-        self.labels.flush()
+        if self.at != self.n:
+            raise EFCError(f"{self.part}: {self.at} images, expected {self.n}")
+        np.save(self.folder / f"{self.part}_labels.npy", np.concatenate(self.labels))
 
 
-def array_hash(array: Any) -> str:
-    """sha256 of an array's values in C order, read in pieces."""
+class ArrayFile:
+    """Images in an .npy file, mapped for the time of a slice only: what has been read does not pile up in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shape = np.load(path, mmap_mode="r").shape
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, index: slice, /) -> UInt8:
+        return np.array(np.load(self.path, mmap_mode="r")[index])
+
+
+def array_hash(path: Path) -> str:
+    """sha256 of the values of an .npy file, in C order, read in pieces."""
     digest = hashlib.sha256()
-    for start in range(0, len(array), _CHUNK):
-        digest.update(np.ascontiguousarray(array[start : start + _CHUNK]).tobytes())
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        while block := file.read(_CHUNK):
+            digest.update(block)
     return digest.hexdigest()
 
 
 def finish(folder: Path, target: Path, class_names: Iterable[str], source: str) -> None:
     """Write the manifest of freshly prepared arrays and move the folder into place, whole or not at all."""
-    hashes = {file.stem: array_hash(np.load(file, mmap_mode="r")) for file in sorted(folder.glob("*.npy"))}
+    hashes = {file.stem: array_hash(file) for file in sorted(folder.glob("*.npy"))}
     manifest = {"class_names": list(class_names), "source": source, "sha256": hashes}
     with (folder / "manifest.json").open("w", encoding="utf-8") as file:
         json.dump(manifest, file, indent=1)
@@ -103,7 +123,7 @@ def open_prepared(name: str, folder: Path) -> ImageSet:
     arrays: dict[str, Any] = {}
     try:
         for part in PARTS:
-            arrays[part] = np.load(folder / f"{part}_images.npy", mmap_mode="r")
+            arrays[part] = ArrayFile(folder / f"{part}_images.npy")
             arrays[f"{part}_labels"] = np.load(folder / f"{part}_labels.npy")
     except (OSError, ValueError) as problem:
         raise EFCError(f"{name}: damaged in {folder} ({problem}); remove that folder and get the data again") from None
