@@ -1,6 +1,6 @@
-"""Choose the shipped options for Split-Digits on the validation split, and write them as a preset file.
+"""Choose a data set's shipped options on its validation split, and write them as a preset file.
 
-    python benchmarks/tune_digits.py --out src/efc/presets/digits.yaml
+    python benchmarks/tune.py --dataset digits --out src/efc/presets/digits.yaml
 
 Every method gets the same number of settings (192), for every scenario and head policy; all settings that differ only
 in numbers train side by side on the run axis. A quarter of the training data is the validation part, the test data are
@@ -22,11 +22,11 @@ import yaml
 from efc.environment import pick_device
 from efc.learners import HEADS, find_learner
 from efc.metrics import final_accuracy
-from efc.streams import SCENARIOS, load, split
+from efc.presets import training_preset
+from efc.streams import SCENARIOS, Dataset, load, split
 from efc.training import train
 
 SEEDS = (100, 101, 102)
-TRAINING = {"epochs": 20, "batch_size": 32}
 
 
 def grid(low: float, high: float, n: int) -> list[float]:
@@ -48,10 +48,10 @@ SPACES: dict[str, list[tuple[dict[str, str], dict[str, list[float]]]]] = {
 }
 
 
-def search(method: str, scenario: str, head: str, device: str) -> dict[str, Any]:
+def search(dataset: Dataset, method: str, scenario: str, head: str, device: str) -> dict[str, Any]:
     """The best setting of a method's space by mean validation accuracy after the last task."""
     cls = find_learner(method)
-    stream = split(load("digits"), scenario=scenario, validation=0.25).to(pick_device(device))
+    stream = split(dataset, scenario=scenario, validation=0.25).to(pick_device(device))
     scored: list[tuple[float, dict[str, Any]]] = []
     for fixed, axes in SPACES[method]:
         settings = list(itertools.product(*axes.values()))
@@ -63,7 +63,7 @@ def search(method: str, scenario: str, head: str, device: str) -> dict[str, Any]
             head=head,
             device=pick_device(device),
         )
-        result = train(learner, stream, evaluate="validation", **TRAINING)
+        result = train(learner, stream, evaluate="validation", **training_preset(dataset.name))
         scores = final_accuracy(result.accuracy_matrix).reshape(len(settings), len(SEEDS)).mean(1)
         scored += [
             (score, {**fixed, **dict(zip(axes, s, strict=True))}) for score, s in zip(scores, settings, strict=True)
@@ -75,24 +75,29 @@ def search(method: str, scenario: str, head: str, device: str) -> dict[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", default="digits")
+    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
+    parser.add_argument("--heads", default=",".join(HEADS))
     arguments = parser.parse_args()
-    preset: dict[str, Any] = {"training": TRAINING}
+    dataset = load(arguments.dataset, data_dir=arguments.data_dir)
+    preset: dict[str, Any] = {"training": training_preset(dataset.name)}
     for scenario in arguments.scenarios.split(","):
         preset[scenario] = {}
         for method in SPACES:
             preset[scenario][method] = {}
-            for head in HEADS:
+            for head in arguments.heads.split(","):
                 began = time.perf_counter()
-                found = search(method, scenario, head, arguments.device)
+                found = search(dataset, method, scenario, head, arguments.device)
                 preset[scenario][method][head] = found
                 print(
                     scenario, method, head, found, f"{time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True
                 )
-    head_lines = (__doc__ or "").strip().splitlines()
-    comment = "".join(f"# {line}".rstrip() + "\n" for line in head_lines)
+    command = f"python benchmarks/tune.py --dataset {dataset.name} --scenarios {arguments.scenarios}"
+    lines = (__doc__ or "").replace("python benchmarks/tune.py --dataset digits", command).strip().splitlines()
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in lines)
     arguments.out.write_text(comment + yaml.safe_dump(preset, sort_keys=False, default_flow_style=None, width=110))
 
 
