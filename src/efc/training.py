@@ -16,8 +16,9 @@ from efc.metrics import Array
 from efc.streams.split import Stream
 
 EVALUATED = ("test", "validation")
-SMALL = 300_000_000
-"""Multiplications in a step's largest matrix product up to which one thread is best on a CPU."""
+SMALL = 10_000_000
+"""Multiplications in a step's largest matrix product below which a second thread gains little on an idle CPU (a fifth,
+for the digits) and costs much on a busy one."""
 
 
 @dataclass

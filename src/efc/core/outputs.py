@@ -24,11 +24,6 @@ def check_output(name: str) -> str:
     return choose("output", name, OUTPUTS)
 
 
-def feedforward_rate(output: str, z: Tensor) -> Tensor:
-    """The output rate without control: ``softmax(z)`` or ``z``."""
-    return torch.softmax(z, -1) if output == "softmax" else z
-
-
 def compared(output: str, z: Tensor) -> Tensor:
     """What the controller compares with its target, in the free state: class probabilities, or ``z`` if linear."""
     return z if output == "linear" else torch.softmax(z, -1)

@@ -2,11 +2,10 @@
 
 from efc.streams.dataset import Dataset
 from efc.streams.load import DATASETS, check_name, load, usual_tasks
-from efc.streams.split import PARTS, SCENARIOS, Part, Stream, Task, split
+from efc.streams.split import SCENARIOS, Part, Stream, Task, split
 
 __all__ = [
     "DATASETS",
-    "PARTS",
     "SCENARIOS",
     "Dataset",
     "Part",

@@ -25,7 +25,6 @@ from efc.streams.dataset import Dataset, IntArray
 
 Mask = npt.NDArray[np.bool_]
 SCENARIOS = ("class", "task", "domain")
-PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
