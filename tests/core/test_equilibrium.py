@@ -179,3 +179,15 @@ def test_runs_together_equal_runs_apart(sizes: list[int], R: int, B: int, seed: 
         assert torch.equal(single.result[0], joint.result[run])
         for one, many in zip((*single.rates, single.u), (*joint.rates, joint.u), strict=True):
             torch.testing.assert_close(one[0], many[run], rtol=0, atol=1e-10)
+
+
+def test_newton_with_hundreds_of_classes_on_several_threads() -> None:
+    problem = Problem((4, 6, 220), R=1, B=4, kappa=0.5, beta=0.0, dynamics={"activation": "softplus"})
+    torch.set_num_threads(2)
+    try:
+        solution = Newton(tol=1e-9).solve(problem.system())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert solution.settled.all()
+    torch.testing.assert_close(solution.u, Anderson(tol=1e-9).solve(problem.system()).u, rtol=1e-6, atol=1e-9)

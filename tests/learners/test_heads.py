@@ -72,3 +72,20 @@ def test_random_head_changes_nothing_and_domain_has_new_rows_only_once() -> None
     after = learner.theta.clone()
     learner.begin_task(domain.data(1, steps=1))
     assert torch.equal(learner.theta, after)
+
+
+def test_a_wide_head_is_solved_on_several_threads() -> None:
+    """1000 features and two runs: where an LU on two threads breaks down, this must not."""
+    g = torch.Generator().manual_seed(0)
+    h, Y = torch.rand(2, 1500, 1000, generator=g), torch.rand(2, 1500, 3, generator=g)
+    moments = RidgeMoments()
+    moments.add(h, Y)
+    torch.set_num_threads(2)
+    try:
+        W, b = moments.solve(ridge=1e-3)
+    finally:
+        torch.set_num_threads(1)
+    features = torch.cat([h.double(), torch.ones(2, 1500, 1).double()], -1)
+    V = torch.cat([W, b.unsqueeze(-1)], -1).transpose(1, 2)
+    gradient = features.transpose(1, 2) @ (features @ V - Y.double()) + 1.5 * V
+    assert float(gradient.abs().max()) < 1e-8

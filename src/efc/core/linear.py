@@ -24,6 +24,9 @@ from efc.core.system import (
     learning_signal,
 )
 
+_LARGE = 64
+"""Size from which a matrix is solved on one thread."""
+
 
 def output_tangent(system: System, at: Activity, dz: Tensor, ds: Tensor) -> Tensor:
     """Change of what is compared with the target, for changes ``dz`` of the logits and ``ds`` of the output signal.
@@ -95,6 +98,14 @@ def solve_gain(kappa: Tensor, J: Tensor, rhs: Tensor) -> Tensor:
     A = kappa.unsqueeze(-1) * J
     A.diagonal(dim1=-2, dim2=-1).add_(1.0)
     bad = ~torch.isfinite(A).all(-1).all(-1)
-    solved, info = torch.linalg.solve_ex(torch.where(bad[..., None, None], torch.zeros_like(A), A), rhs.unsqueeze(-1))
+    threads = torch.get_num_threads()
+    if A.shape[-1] >= _LARGE and not A.is_cuda:
+        # Some CPU builds' LU on several threads corrupts its pivots from about 200 x 200 on (seen with torch 2.13).
+        torch.set_num_threads(1)
+    try:
+        usable = torch.where(bad[..., None, None], torch.zeros_like(A), A)
+        solved, info = torch.linalg.solve_ex(usable, rhs.unsqueeze(-1))
+    finally:
+        torch.set_num_threads(threads)
     nan = torch.full_like(rhs, float("nan"))
     return torch.where((bad | (info != 0)).unsqueeze(-1), nan, solved.squeeze(-1))

@@ -39,7 +39,8 @@ class RidgeMoments:
         eye = torch.eye(self.A.shape[-1], dtype=self.A.dtype, device=self.A.device)
         bad = ~torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
         A = torch.where(bad, eye, self.A + ridge * self.n * eye)
-        V, info = torch.linalg.solve_ex(A, torch.where(bad, 0.0, self.T))
+        L, info = torch.linalg.cholesky_ex(A)
+        V = torch.cholesky_solve(torch.where(bad, 0.0, self.T), L)
         V = torch.where(bad | (info != 0)[:, None, None], float("nan"), V).transpose(1, 2)
         return V[..., :-1], V[..., -1]
 
