@@ -12,13 +12,19 @@ import typer
 from rich.console import Console
 
 from efc.cli_data import app as data_app
-from efc.config import load_yaml, make_config, parse_set
+from efc.config import DEFAULT_METHODS, load_yaml, make_config, parse_set
 from efc.display import RunProgress, results_table, warnings
 from efc.environment import code_version
 from efc.errors import EFCError
 from efc.experiment import execute
+from efc.learners import LEARNERS
 from efc.output import prepare_folder, to_json, write_atomically
 from efc.plots import accuracy_matrices
+
+METHODS_HELP = (
+    f"all, or one or several of {', '.join(LEARNERS)}, or your own as module:Class. "
+    f"Default: {','.join(DEFAULT_METHODS)}."
+)
 
 app = typer.Typer(
     help="Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept.",
@@ -57,9 +63,10 @@ def run_command(
         str | None, typer.Option(help="Where data are kept. Default: $EFC_DATA or the cache folder.")
     ] = None,
     scenario: Annotated[str | None, typer.Option(help="class, task, domain: one or several, with commas.")] = None,
-    methods: Annotated[str | None, typer.Option(help="efc, ewc, sgd: one or several. Default: all.")] = None,
+    methods: Annotated[str | None, typer.Option(help=METHODS_HELP)] = None,
     head: Annotated[
-        str | None, typer.Option(help="random, least_squares: one or several. Default: each method's shipped one.")
+        str | None,
+        typer.Option(help="random, least_squares, analytic: one or several. Default: each method's shipped one."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many runs, side by side, from seed 0 on. Default: 5.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,

@@ -13,7 +13,7 @@ import yaml
 from efc.core.activations import ACTIVATIONS
 from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
-from efc.learners import HEADS, LEARNERS, find_learner
+from efc.learners import HEADS, LEARNERS, Learner, find_learner
 from efc.presets import find_preset, training_preset
 from efc.streams import SCENARIOS, check_name, usual_tasks
 from efc.training import EVALUATED
@@ -75,23 +75,27 @@ class RunConfig:
         return str(yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=120))
 
 
+DEFAULT_METHODS = ("efc", "ewc", "sgd")
 _PLAIN = tuple(f.name for f in fields(RunConfig) if f.name != "rows")
-_LISTS = {"scenario": SCENARIOS, "methods": tuple(LEARNERS), "head": HEADS}
-_KEYS = (*_PLAIN, *_LISTS, "solver", "rows", *LEARNERS)
+_LISTS = {"scenario": SCENARIOS, "head": HEADS}
+_KEYS = (*_PLAIN, *_LISTS, "methods", "solver", "rows", *LEARNERS)
 
 
 def make_config(*layers: Mapping[str, Any]) -> RunConfig:
     """Merge layers of settings, later ones first in rank, over defaults and presets, and check the whole.
 
     Keys are those of :class:`RunConfig`, ``scenario``, ``methods`` and ``head`` (one or several), ``solver`` (for EFC),
-    and a section per method, as in ``{"efc": {"beta": 0.1}}``. ``rows`` spells the rows out, as a saved one does.
+    and a section per method, as in ``{"efc": {"beta": 0.1}}``; one's own method's section has its ``name``. ``rows``
+    spells the rows out, as a saved one does.
     """
     settings: dict[str, Any] = {}
+    sections = {*LEARNERS, *(find_learner(spec).name for layer in layers for spec in _own_methods(layer))}
+    keys = (*_KEYS, *sorted(sections - set(LEARNERS)))
     for layer in layers:
         for key, value in layer.items():
-            if key not in _KEYS:
-                raise EFCError(f"{key}: no such setting{suggest(key, _KEYS)}; there are {', '.join(_KEYS)}")
-            if key in LEARNERS:
+            if key not in keys:
+                raise EFCError(f"{key}: no such setting{suggest(key, keys)}; there are {', '.join(keys)}")
+            if key in sections:
                 _sections(key, value)
                 settings[key] = _merge(settings.get(key, {}), value)
             else:
@@ -117,11 +121,38 @@ def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
         return [_given_row(index, row, settings) for index, row in enumerate(_list(settings["rows"]))]
     rows = []
     for scenario in _names("scenario", settings, ("class",)):
-        for method in _names("methods", settings, tuple(LEARNERS)):
-            for head in _names("head", settings, (find_learner(method).shipped_head,)):
+        for method in _methods(settings):
+            learner = find_learner(method)
+            wanted = [h for h in _names("head", settings, (learner.shipped_head,)) if h in learner.heads]
+            for head in wanted or [learner.shipped_head]:
                 preset = find_preset(preset_name, scenario, method, head)
-                rows.append(_row(method, head, scenario, _merge(preset, settings.get(method, {}))))
+                rows.append(_row(method, head, scenario, _layered(learner, preset, settings)))
     return rows
+
+
+def _methods(settings: Mapping[str, Any]) -> list[str]:
+    """The methods asked for, without repetition; ``all`` stands for every method of the package."""
+    given = [str(name) for name in _list(settings.get("methods", DEFAULT_METHODS))]
+    names = [each for name in given for each in (LEARNERS if name == "all" else [name])]
+    if not names:
+        raise EFCError(f"methods: at least one is needed of all, {', '.join(LEARNERS)}, or your own as module:Class")
+    for name in names:
+        find_learner(name)
+    return list(dict.fromkeys(names))
+
+
+def _own_methods(layer: Mapping[str, Any]) -> list[str]:
+    """Methods a layer names as ``module:Class``."""
+    rows = layer.get("rows", [])
+    named = [row.get("method") for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return [str(name) for name in (*_list(layer.get("methods", [])), *named) if ":" in str(name)]
+
+
+def _layered(learner: type[Learner], base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """``base``, under the named variant asked for (``preset``), under the method's own section."""
+    section = settings.get(learner.name, {})
+    variant = learner.options_type.presets.get(str(section.get("preset")), {})
+    return _merge(_merge(base, variant), section)
 
 
 def _given_row(index: int, row: Any, settings: Mapping[str, Any]) -> Row:
@@ -130,22 +161,21 @@ def _given_row(index: int, row: Any, settings: Mapping[str, Any]) -> Row:
     if not isinstance(row, Mapping) or sorted(row) != sorted(names):
         raise EFCError(f"rows[{index}]: expected the keys {', '.join(names)}, got {row!r}")
     options = _sections(f"rows[{index}].options", row["options"])
-    return _row(row["method"], row["head"], row["scenario"], _merge(options, settings.get(row["method"], {})))
+    return _row(row["method"], row["head"], row["scenario"], _layered(find_learner(row["method"]), options, settings))
 
 
 def _row(method: str, head: str, scenario: str, options: Mapping[str, Any]) -> Row:
     learner = find_learner(str(method))
-    choose("head", str(head), HEADS)
+    choose("head", str(head), learner.heads)
     choose("scenario", str(scenario), SCENARIOS)
     try:
         complete = learner.options_type.from_mapping(options).to_mapping()
     except EFCError as mistake:
-        raise EFCError(f"{method}.{mistake}") from None
+        raise EFCError(f"{learner.name}.{mistake}") from None
     for key, value in complete.items():
         if isinstance(value, list):
-            raise EFCError(
-                f"{method}.{key}: one value, please, for all seeds of a row; lists per run are for Python, got {value}"
-            )
+            told = f"one value, please, for all seeds of a row; lists per run are for Python, got {value}"
+            raise EFCError(f"{learner.name}.{key}: {told}")
     return Row(method, head, scenario, complete)
 
 
@@ -175,12 +205,20 @@ def parse_set(text: str) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it takes ``1e-3`` for a string; here it is the number everyone means."""
+    """YAML 1.1 as PyYAML reads it takes ``1e-3`` and ``inf`` for strings; here they are the numbers everyone means."""
+
+
+def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    return float(str(loader.construct_scalar(node)).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
 )
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^\+?\.?inf$"), list("+.i"))
 
 
 def parse(text: str) -> Any:

@@ -33,7 +33,7 @@ def results_table(document: dict[str, Any]) -> Table:
         unsettled = "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f} %"
         table.add_row(
             row["scenario"],
-            row["method"],
+            method_label(row),
             row["head"],
             f"{row['accuracy']['mean']:.1f}" + (f" ± {row['accuracy']['std']:.1f}" if seeds > 1 else ""),
             f"{row['forgetting']['mean']:.1f}" if tasks > 1 else "",
@@ -43,11 +43,16 @@ def results_table(document: dict[str, Any]) -> Table:
     return table
 
 
+def method_label(row: dict[str, Any]) -> str:
+    """The method, and which variant of it."""
+    return str(row["method"]) if row["variant"] == "none" else f"{row['method']}@{row['variant']}"
+
+
 def warnings(document: dict[str, Any]) -> list[str]:
     """What a reader of the table has to know to read it rightly."""
     found = []
     for row in document["rows"]:
-        name = f"{row['method']} ({row['head']}, {row['scenario']})"
+        name = f"{method_label(row)} ({row['head']}, {row['scenario']})"
         if row["diverged"]:
             found.append(f"Warning: {name}: seeds {row['diverged']} diverged; all their answers count as wrong")
         if row["unsettled"] is not None and row["unsettled"]["mean"] > 0.05:
@@ -148,4 +153,4 @@ class RunProgress:
 
 
 def _label(row: Row) -> str:
-    return f"{row.method} ({row.head}, {row.scenario})"
+    return f"{row.method.rpartition(':')[2]} ({row.head}, {row.scenario})"

@@ -97,7 +97,8 @@ def _document_row(
     A = result.accuracy_matrix
     common = {key: value for key, value in asdict(config).items() if key != "rows"}
     document = {
-        "method": row.method,
+        "method": learner.name,
+        "variant": row.options.get("preset", "none"),
         "head": row.head,
         "dataset": config.dataset,
         "encoder": config.encoder,
@@ -107,16 +108,26 @@ def _document_row(
         "tasks": [list(task.classes) for task in stream.tasks],
         "accuracy": summary(metrics.final_accuracy(A)),
         "accuracy_matrix": [[[None if np.isnan(a) else a for a in line] for line in run] for run in A.tolist()],
+        "average_incremental": summary(metrics.average_incremental_accuracy(A)),
         "forgetting": summary(metrics.forgetting(A)),
         "bwt": summary(metrics.backward_transfer(A)),
+        "fwt": summary(metrics.forward_transfer(result.before, result.untrained)),
         "confusion": result.confusion.astype(int).tolist(),
+        "prediction_share": _prediction_share(result, stream),
         "unsettled": None if result.unsettled is None else summary(result.unsettled),
         "diverged": [learner.seeds[run] for run in result.diverged],
         "seconds": result.seconds,
-        "config": common | {"options": row.options},
+        "config": common | {"method": row.method, "options": row.options},
     }
     alignment = _alignment(learner, stream)
     return document if alignment is None else document | {"feedback_alignment": alignment}
+
+
+def _prediction_share(result: TrainingResult, stream: Stream) -> list[list[float]] | None:
+    """Per seed, the share of answers on each task's outputs; None where all tasks share theirs."""
+    if stream.scenario == "domain":
+        return None
+    return list(metrics.prediction_share(result.confusion, [task.outputs for task in stream.tasks]).tolist())
 
 
 def _alignment(learner: Learner, stream: Stream) -> list[list[float]] | None:

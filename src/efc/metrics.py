@@ -1,9 +1,13 @@
-"""Measures of continual learning, from the accuracy matrix ``A[i, j]``: accuracy on task j after learning task i.
+"""Measures of continual learning, each with one number per run.
 
-``A`` is (R, T, T), in per cent, NaN above the diagonal (tasks not yet met). Each function returns one number per run.
+``A[i, j]`` is the accuracy on task j after learning task i: (R, T, T), in per cent, NaN above the diagonal (tasks not
+yet met). ``before[j]`` is the accuracy on task j just before it is learned, ``untrained[j]`` that of the initial
+network. ``confusion[k, l]`` counts the test samples of output k answered as l, after the last task: (R, K, K).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +16,13 @@ Array = npt.NDArray[np.float64]
 
 
 def final_accuracy(A: Array) -> Array:
-    """``mean_j A[T, j]``: average accuracy over all tasks after the last one."""
+    """``mean_j A[T, j]``: average accuracy over all tasks after the last one (Lopez-Paz & Ranzato, 2017: ACC)."""
     return np.asarray(A[:, -1].mean(-1))
+
+
+def average_incremental_accuracy(A: Array) -> Array:
+    """``mean_i mean_{j<=i} A[i, j]``: the average, over all moments, of the average so far (Rebuffi et al., 2017)."""
+    return np.asarray(np.nanmean(A, axis=2).mean(-1))
 
 
 def forgetting(A: Array) -> Array:
@@ -30,3 +39,42 @@ def backward_transfer(A: Array) -> Array:
         return np.zeros(len(A))
     own = np.diagonal(A, axis1=1, axis2=2)
     return np.asarray((A[:, -1, :-1] - own[:, :-1]).mean(-1))
+
+
+def forward_transfer(before: Array, untrained: Array) -> Array:
+    """``mean_{j>1} (before[j] - untrained[j])`` (Lopez-Paz & Ranzato, 2017); zero when there is a single task.
+
+    How much earlier tasks help with one not learned yet, against a network that has learned nothing. It says most in
+    Domain-IL, where the outputs are shared; in Class- and Task-IL the new classes' outputs are still untrained.
+    """
+    if before.shape[1] == 1:
+        return np.zeros(len(before))
+    return np.asarray((before - untrained)[:, 1:].mean(-1))
+
+
+def class_accuracy(confusion: Array) -> Array:
+    """``confusion[k, k] / sum_l confusion[k, l]`` (R, K), per cent: the recall of every class (NaN if untested)."""
+    total = confusion.sum(-1)
+    right = np.diagonal(confusion, axis1=1, axis2=2)
+    return np.asarray(np.divide(100 * right, total, out=np.full_like(total, np.nan), where=total > 0))
+
+
+def prediction_share(confusion: Array, outputs: Sequence[slice]) -> Array:
+    """Share of all answers that fall on each task's ``outputs``, (R, T), per cent.
+
+    The calibration of old against new classes: in Class-IL a network that forgets answers with the last task's classes
+    whatever it is shown (Wu et al., 2019, call it the bias towards new classes). Compare with :func:`true_share`.
+    """
+    return _shares(confusion.sum(1), outputs)
+
+
+def true_share(confusion: Array, outputs: Sequence[slice]) -> Array:
+    """Share of the test samples that belong to each task's ``outputs``, (R, T), per cent: what is right."""
+    return _shares(confusion.sum(2), outputs)
+
+
+def _shares(counts: Array, outputs: Sequence[slice]) -> Array:
+    """``counts`` (R, K) added up over each task's outputs, as per cent of the total."""
+    parts = np.stack([counts[:, o].sum(-1) for o in outputs], 1)
+    total = parts.sum(-1, keepdims=True)
+    return np.asarray(np.divide(100 * parts, total, out=np.zeros_like(parts), where=total > 0))

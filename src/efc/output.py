@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -39,5 +40,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def to_json(document: dict[str, Any]) -> str:
-    """Strict JSON: NaN has no place in it."""
-    return json.dumps(document, indent=1, allow_nan=False)
+    """Strict JSON: NaN has no place in it, and an infinite option is written as the text ``inf``."""
+    return json.dumps(_without_infinity(document), indent=1, allow_nan=False)
+
+
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinity(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinity(entry) for entry in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value

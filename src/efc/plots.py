@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from efc.display import method_label
 from efc.errors import EFCError
 
 
@@ -35,7 +36,7 @@ def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
         axis.set_yticks(range(len(names)), names, fontsize=8)
         accuracy = row["accuracy"]
         axis.set_title(
-            f"{row['method']}, {row['head'].replace('_', '-')} head, {row['scenario']}-IL\n"
+            f"{method_label(row)}, {row['head'].replace('_', '-')} head, {row['scenario']}-IL\n"
             f"{accuracy['mean']:.1f} ± {accuracy['std']:.1f} %",
             fontsize=9,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ class TrainingResult:
 
     accuracy_matrix: Array
     """(R, T, T), per cent, NaN above the diagonal."""
+    before: Array
+    """(R, T), per cent: accuracy on each task just before it was learned."""
+    untrained: Array
+    """(R, T), per cent: accuracy of the initial network on each task."""
     confusion: Array
     """(R, outputs, outputs): counts after the last task, true outputs by rows."""
     unsettled: Array | None
@@ -74,14 +78,19 @@ def _train(
     generators = [torch.Generator().manual_seed(1_000_003 * seed + 1) for seed in learner.seeds]
     T = len(stream.tasks)
     A = np.full((learner.runs, T, T), np.nan)
+    untrained = np.stack([100 * accuracy(learner, stream, j, after=j, part=evaluate) for j in range(T)], 1)
+    before = untrained.copy()
     tally = _Tally(learner.runs)
     for i in range(T):
-        batches = -(-len(stream.tasks[i].parts["train"].y) // batch_size)
-        task = stream.data(i, steps=epochs * batches)
+        if i > 0:
+            before[:, i] = 100 * accuracy(learner, stream, i, after=i, part=evaluate)
+        task = stream.data(i, steps=0, joint=learner.joint)
+        task = replace(task, steps=epochs * -(-len(task.y) // batch_size))
         learner.begin_task(task)
         for epoch in range(epochs):
-            for index in shuffled(len(task.y), batch_size, generators, task.y.device):
-                tally.add(learner.step(task.x[index], task.y[index]), index.shape[1])
+            if learner.takes_steps:
+                for index in shuffled(len(task.y), batch_size, generators, task.y.device):
+                    tally.add(learner.step(task.x[index], task.y[index]), index.shape[1])
             if progress is not None:
                 progress(i + 1, epoch + 1, epochs)
         learner.end_task(task)
@@ -90,6 +99,8 @@ def _train(
     finite = torch.isfinite(learner.theta).all(1).tolist()
     return TrainingResult(
         accuracy_matrix=A,
+        before=before,
+        untrained=untrained,
         confusion=confusion(learner, stream, evaluate),
         unsettled=tally.share(),
         seconds=time.perf_counter() - began,

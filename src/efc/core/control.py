@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from efc.core.activations import Activation, activation
+from efc.core.modulation import modulation
 from efc.core.outputs import check_output
 from efc.errors import EFCError, choose
 
 FEEDBACKS = ("jacobian", "least_control", "learned")
-FORMS = ("multiplicative", "additive")
+FORMS = ("multiplicative", "additive", "bounded")
 TARGETS = ("weak", "strong")
-HEAD_RULES = ("rates", "signal")
+HEAD_RULES = ("rates", "signal", "frozen")
 
 PerRun = float | Sequence[float] | Tensor
 """A hyper-parameter: one number for all runs, or one per run."""
@@ -76,7 +77,7 @@ class Dynamics:
             raise EFCError(
                 "feedback: 'least_control' belongs to multiplicative control; with form='additive' use 'jacobian'"
             )
-        if self.form == "multiplicative" and sigma.signed and self.feedback != "least_control":
+        if self.form != "additive" and sigma.signed and self.feedback != "least_control":
             raise EFCError(
                 f"feedback: {self.feedback!r} with the signed activation {self.activation!r} would push negative rates "
                 "the wrong way; use 'least_control', or an activation that is never negative (relu, softplus, sigmoid)"
@@ -91,11 +92,12 @@ def rate_shift(form: str, f: Tensor, slope: Tensor, psi: Tensor, gamma: Tensor |
     """``r_i - f_i``, computed without cancellation.
 
     multiplicative: ``r_i = f_i exp(psi_i + gamma_i)``, so the shift is ``f_i expm1(psi_i + gamma_i)``;
-    additive: ``r_i = f_i + psi_i + sigma'(a_i) gamma_i`` with ``psi_i = sigma'(a_i) g_i``.
+    additive: ``r_i = f_i + psi_i + sigma'(a_i) gamma_i`` with ``psi_i = sigma'(a_i) g_i``;
+    bounded: ``r_i = f_i (1 + 0.1 tanh(psi_i + gamma_i))``, an ablation.
     """
     if form == "additive":
         return psi if gamma is None else torch.addcmul(psi, slope, gamma)
-    return f * torch.expm1(psi if gamma is None else psi + gamma)
+    return f * modulation(form, psi if gamma is None else psi + gamma)
 
 
 def _told(values: Tensor) -> str:

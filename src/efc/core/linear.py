@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from efc.core import outputs
+from efc.core.modulation import modulation, modulation_slope
 from efc.core.network import flat_bmm
 from efc.core.system import (
     Activity,
@@ -37,7 +38,8 @@ def output_tangent(system: System, at: Activity, dz: Tensor, ds: Tensor) -> Tens
     q = (system.target - at.error).unsqueeze(2)
     if output == "softmax":
         return outputs.softmax_jacobian_product(q, dz + ds)
-    change = torch.exp(at.signal).unsqueeze(2) * (dz + at.z.unsqueeze(2) * ds)
+    form, s = system.dynamics.form, at.signal.unsqueeze(2)
+    change = (1 + modulation(form, s)) * dz + at.z.unsqueeze(2) * modulation_slope(form, s) * ds
     return outputs.softmax_jacobian_product(q, change) if output == "linear_ce" else change
 
 
@@ -47,8 +49,9 @@ def hidden_tangent(form: str, layer: Hidden, da: Tensor | None, dpsi: Tensor, dg
     if form == "additive":
         dr = dpsi if dgamma is None else dpsi + slope * dgamma
         return dr if da is None else dr + slope * da
-    dr = layer.r.unsqueeze(2) * (dpsi if dgamma is None else dpsi + dgamma)
-    return dr if da is None else dr + slope * torch.exp(layer.signal).unsqueeze(2) * da
+    s = layer.signal.unsqueeze(2)
+    dr = layer.f.unsqueeze(2) * modulation_slope(form, s) * (dpsi if dgamma is None else dpsi + dgamma)
+    return dr if da is None else dr + slope * (1 + modulation(form, s)) * da
 
 
 def control_jacobian(system: System, at: Activity) -> Tensor:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from efc.core.modulation import modulation
 from efc.errors import choose
 
 OUTPUTS = ("softmax", "linear", "linear_ce")
@@ -48,9 +49,9 @@ def softmax_difference(p: Tensor, s: Tensor) -> Tensor:
     return torch.where(s.abs().amax(-1, keepdim=True) < 1.0, small, plain)
 
 
-def output_shift(output: str, z: Tensor, s: Tensor) -> Tensor:
+def output_shift(output: str, form: str, z: Tensor, s: Tensor) -> Tensor:
     """``r_L`` minus the feed-forward rate, for the total signal ``s = psi_L + gamma_L``."""
-    return softmax_difference(torch.softmax(z, -1), s) if output == "softmax" else z * torch.expm1(s)
+    return softmax_difference(torch.softmax(z, -1), s) if output == "softmax" else z * modulation(form, s)
 
 
 def output_learning_signal(output: str, feedback: str, z: Tensor, u: Tensor) -> Tensor:

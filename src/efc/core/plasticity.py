@@ -18,11 +18,14 @@ def postsynaptic(solution: Solution, head_rule: str = "rates") -> tuple[Tensor, 
     """Per sample and neuron, ``r_i - f_i`` of every layer.
 
     Hidden layers: ``f_i expm1(psi_i + gamma_i)``. Head: ``r_L - softmax(z)`` (``head_rule="rates"``) or
-    ``psi_L + gamma_L`` (``"signal"``).
+    ``psi_L + gamma_L`` (``"signal"``), or nothing at all (``"frozen"``).
     """
     choose("head_rule", head_rule, HEAD_RULES)
-    at = solution.activity
-    head = at.signal if head_rule == "signal" else output_shift(solution.system.dynamics.output, at.z, at.signal)
+    at, dynamics = solution.activity, solution.system.dynamics
+    if head_rule == "rates":
+        head = output_shift(dynamics.output, dynamics.form, at.z, at.signal)
+    else:
+        head = at.signal if head_rule == "signal" else torch.zeros_like(at.z)
     return (*(layer.shift for layer in at.hidden), head)
 
 

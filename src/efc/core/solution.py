@@ -57,7 +57,7 @@ class Solution:
         """Controlled rates ``r_1..r_L``."""
         at = self.activity
         if self.system.dynamics.output == "linear_ce":
-            return (*at.rates, at.z + output_shift("linear_ce", at.z, at.signal))
+            return (*at.rates, at.z + output_shift("linear_ce", self.system.dynamics.form, at.z, at.signal))
         return (*at.rates, self.system.target - at.error)
 
     @property

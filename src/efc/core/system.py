@@ -227,7 +227,7 @@ def output_error(system: System, z: Tensor, s: Tensor) -> Tensor:
     output = system.dynamics.output
     if output == "softmax":
         return system.free_error - outputs.softmax_difference(system.compared_free, z - system.free.z + s)
-    displacement = z - system.free.z + outputs.output_shift(output, z, s)
+    displacement = z - system.free.z + outputs.output_shift(output, system.dynamics.form, z, s)
     if output == "linear_ce":
         displacement = outputs.softmax_difference(system.compared_free, displacement)
     return system.free_error - displacement

@@ -2,32 +2,69 @@
 
 from __future__ import annotations
 
-from efc.errors import choose
+from efc.errors import EFCError, choose
+from efc.learners.analytic import Analytic
 from efc.learners.base import Learner, TaskData
-from efc.learners.efc import EFC, EFCOptions
+from efc.learners.der import DER, DEROptions, DERpp, DERppOptions
+from efc.learners.efc import ABLATIONS, EFC, MEMORIES, EFCOptions
 from efc.learners.ewc import EWC, EWCOptions
+from efc.learners.full_fisher import FullFisher, FullFisherOptions
 from efc.learners.heads import HEADS
+from efc.learners.joint import Joint
+from efc.learners.mas import MAS, MASOptions
+from efc.learners.memory import Memory
+from efc.learners.online_ewc import OnlineEWC, OnlineEWCOptions
 from efc.learners.options import Options
 from efc.learners.sgd import SGD
+from efc.learners.si import SI, SIOptions
+from efc.plugins import load_object
 
-LEARNERS: dict[str, type[Learner]] = {cls.name: cls for cls in (EFC, EWC, SGD)}
+LEARNERS: dict[str, type[Learner]] = {
+    cls.name: cls for cls in (EFC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Joint)
+}
 
 
 def find_learner(name: str) -> type[Learner]:
-    """Look a method up by name."""
-    return LEARNERS[choose("methods", name, LEARNERS)]
+    """Look a method up by name, or import one's own as ``module:Class``."""
+    if ":" not in name:
+        return LEARNERS[choose("methods", name, LEARNERS)]
+    found = load_object("methods", name)
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise EFCError(f"methods: {name} is not a subclass of efc.learners.Learner")
+    if found.__abstractmethods__:
+        raise EFCError(f"methods: {name} lacks the method {', '.join(sorted(found.__abstractmethods__))}")
+    if found.name in LEARNERS and LEARNERS[found.name] is not found:
+        raise EFCError(f"methods: {name} calls itself {found.name!r}, which is taken; give it another `name`")
+    return found
 
 
 __all__ = [
+    "ABLATIONS",
+    "DER",
     "EFC",
     "EWC",
     "HEADS",
     "LEARNERS",
+    "MAS",
+    "MEMORIES",
     "SGD",
+    "SI",
+    "Analytic",
+    "DEROptions",
+    "DERpp",
+    "DERppOptions",
     "EFCOptions",
     "EWCOptions",
+    "FullFisher",
+    "FullFisherOptions",
+    "Joint",
     "Learner",
+    "MASOptions",
+    "Memory",
+    "OnlineEWC",
+    "OnlineEWCOptions",
     "Options",
+    "SIOptions",
     "TaskData",
     "find_learner",
 ]

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from efc.core.activations import activation as find_activation
-from efc.core.control import per_run
+from efc.core.control import PerRun, per_run
 from efc.core.network import Layout, forward, initialise
 from efc.errors import EFCError, choose
-from efc.learners.heads import HEADS, least_squares_head
+from efc.learners.heads import HEADS, POLICIES
 from efc.learners.optim import make_optimiser
 from efc.learners.options import Options
+from efc.learners.state import Part
 
 CHUNK = 1024
 """Samples per pass over a whole task (Fisher, head, evaluation)."""
@@ -41,6 +42,8 @@ class TaskData:
     """Outputs that appear for the first time; empty when the task brings none."""
     steps: int
     """Training steps to come, for the learning-rate schedule."""
+    groups: tuple[slice, ...] = ()
+    """Where data of several tasks come together: the outputs each sample is asked about are its own task's."""
 
 
 class Learner(ABC):
@@ -50,8 +53,22 @@ class Learner(ABC):
     """
 
     name: ClassVar[str]
+    """What the method is called in tables and settings; by default the class's name in small letters."""
     options_type: ClassVar[type[Options]] = Options
     shipped_head: ClassVar[str] = "least_squares"
+    heads: ClassVar[tuple[str, ...]] = HEADS
+    """Head policies the method can be trained with."""
+    output: str = "softmax"
+    """The loss: cross-entropy over the active classes, or (``linear``) half the squared error."""
+    joint: ClassVar[bool] = False
+    """Whether each task is to bring the data of all tasks before it: the upper bound, no continual method."""
+    takes_steps: ClassVar[bool] = True
+    """Whether batches are of any use to it; a closed form needs none."""
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__.lower()
 
     def __init__(
         self,
@@ -66,18 +83,18 @@ class Learner(ABC):
         if not seeds:
             raise EFCError("seeds: at least one is needed")
         self.options = self.options_type() if options is None else options
-        self.head = choose("head", head or self.shipped_head, HEADS)
+        self.head = choose("head", head or self.shipped_head, self.heads)
         self.activation = activation
         self.sigma = find_activation(activation)
         self.layout = Layout(tuple(sizes))
         self.seeds = list(seeds)
         self.runs = len(self.seeds)
-        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        self.theta = initialise(self.layout, generators, dtype).to(device)
+        self.theta = self.initial(dtype).to(device)
         self.layers = self.layout.views(self.theta)
         self.gradient = torch.zeros_like(self.theta)
-        self.lr = self._per_run("lr", self.options.lr).reshape(-1, 1)
+        self.lr = self.per_run("lr", self.options.lr).reshape(-1, 1)
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
+        self.head_policy = POLICIES[self.head](self)
         self.active = slice(0, 0)
         self.steps_planned = self.steps_taken = self.tasks_seen = 0
 
@@ -88,19 +105,20 @@ class Learner(ABC):
         self.active, self.steps_planned, self.steps_taken = task.active, task.steps, 0
         self.gradient.zero_()
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
-        if self.head == "least_squares" and task.new.stop > task.new.start:
-            self._set_new_rows(task)
+        self.head_policy.begin(task)
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """One step on a batch x (R, B, d_0), y (R, B); returns statistics per run, (R,) each, if there are any."""
         statistics = self.descent(self._with_runs(x), self.one_hot(y, self.active))
         progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
-        self.optimiser.step(self.theta, self.gradient, self.lr * (0.5 * (1 + math.cos(math.pi * progress))))
+        lr = self.lr * (0.5 * (1 + math.cos(math.pi * progress)))
+        self.moved(self.optimiser.step(self.theta, self.gradient, lr))
         self.steps_taken += 1
         return statistics
 
     def end_task(self, task: TaskData) -> None:
         """Take in what has to be remembered of the task; its data may be forgotten afterwards."""
+        self.head_policy.end(task)
         self.consolidate(task)
         self.tasks_seen += 1
 
@@ -108,11 +126,16 @@ class Learner(ABC):
         """Free (uncontrolled) outputs (R, B, len(classes)) for x (R, B, d_0) or, shared by all runs, (B, d_0)."""
         return forward(self.layers.active(classes), self.sigma, self._with_runs(x)).z
 
+    def parts(self) -> dict[str, Part]:
+        """What has a state beside the parameters, by name. A method that keeps something adds it here."""
+        return {"optimiser": self.optimiser, "head": self.head_policy}
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what the learner does next, as plain tensors."""
         position = [self.steps_planned, self.steps_taken, self.tasks_seen, self.active.start, self.active.stop]
         state = {"theta": self.theta, "position": torch.tensor(position)}
-        state |= {f"optimiser.{key}": value for key, value in self.optimiser.state_dict().items()}
+        for name, part in self.parts().items():
+            state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -126,8 +149,9 @@ class Learner(ABC):
         self.gradient.zero_()
         self.steps_planned, self.steps_taken, self.tasks_seen, start, stop = state["position"].tolist()
         self.active = slice(start, stop)
-        prefix = "optimiser."
-        self.optimiser.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+        for name, part in self.parts().items():
+            prefix = f"{name}."
+            part.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
 
     # -- what a method adds ------------------------------------------------------------------------------------------
 
@@ -135,11 +159,19 @@ class Learner(ABC):
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Write the direction the optimiser descends, (R, P), into ``self.gradient``; ``y`` is one-hot (R, B, C)."""
 
+    def moved(self, step: Tensor) -> None:
+        """Called after every step with what was subtracted from the parameters, (R, P)."""
+        return None
+
     def consolidate(self, task: TaskData) -> None:
         """Remember a finished task. By default nothing is."""
         return None
 
     # -- shared helpers ----------------------------------------------------------------------------------------------
+
+    def initial(self, dtype: torch.dtype) -> Tensor:
+        """The parameters each run starts from, drawn from its seed."""
+        return initialise(self.layout, [torch.Generator().manual_seed(seed) for seed in self.seeds], dtype)
 
     def one_hot(self, y: Tensor, classes: slice) -> Tensor:
         """One-hot targets over ``classes`` for integer outputs ``y``."""
@@ -151,15 +183,10 @@ class Learner(ABC):
         for x, y in zip(task.x.split(CHUNK), task.y.split(CHUNK), strict=True):
             yield self._with_runs(x), self.one_hot(y, classes).expand(self.runs, -1, -1)
 
-    def _set_new_rows(self, task: TaskData) -> None:
-        features = ((forward(self.layers, self.sigma, x).r[-1], y) for x, y in self.passes(task, task.new))
-        W, b = least_squares_head(features, self._per_run("ridge", self.options.ridge).double())
-        self.layers.weights[-1][:, task.new] = W.to(self.theta.dtype)
-        self.layers.biases[-1][:, task.new] = b.to(self.theta.dtype)
+    def per_run(self, name: str, value: PerRun) -> Tensor:
+        """An option as (R, 1, 1), whether it was given once or once per run."""
+        return per_run(name, value, self.runs, self.theta)
 
     def _with_runs(self, x: Tensor) -> Tensor:
         x = x.to(self.theta.dtype)
         return x if x.dim() == 3 else x.expand(self.runs, -1, -1)
-
-    def _per_run(self, name: str, value: float | Sequence[float] | Tensor) -> Tensor:
-        return per_run(name, value, self.runs, self.theta)

@@ -4,38 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from efc.core.control import FEEDBACKS, FORMS, HEAD_RULES, TARGETS, Controller, Dynamics, PerRun
-from efc.core.fisher import accumulate, diagonal_fisher
 from efc.core.learned_feedback import FeedbackLearning, alignment, jacobian_transpose
-from efc.core.network import Parameters
-from efc.core.outputs import OUTPUTS
+from efc.core.network import Parameters, backward, outer_sums
+from efc.core.outputs import OUTPUTS, loss_gradient
 from efc.core.plasticity import ON_FAILURE, weight_change
-from efc.core.preservation import NORMALISE, Callback, Quadratic, Regulariser, strengths
+from efc.core.preservation import NORMALISE, Callback, Regulariser, strengths
 from efc.core.solvers import SOLVERS, make_solver
-from efc.core.system import build
-from efc.errors import EFCError, suggest
+from efc.core.system import System, build
+from efc.errors import EFCError, choose, suggest
 from efc.learners.base import Learner, TaskData
-from efc.learners.options import Options, choice, mapping, number
+from efc.learners.ewc import EWCMemory
+from efc.learners.full_fisher import FullFisherMemory
+from efc.learners.l2 import L2Memory
+from efc.learners.mas import MASMemory
+from efc.learners.memory import Memory
+from efc.learners.online_ewc import OnlineEWCMemory, RunningEWCMemory
+from efc.learners.options import Options, choice, function_or, mapping, number
+from efc.learners.penalty import add_active
+from efc.learners.si import SIMemory
+from efc.learners.state import Generators, Part
+from efc.plugins import load_object
+
+MEMORIES: dict[str, type[Memory]] = {
+    "running_ewc": RunningEWCMemory,
+    "ewc": EWCMemory,
+    "online_ewc": OnlineEWCMemory,
+    "si": SIMemory,
+    "mas": MASMemory,
+    "l2": L2Memory,
+    "full_fisher": FullFisherMemory,
+}
+
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "reference": {
+        "output": "linear_ce", "form": "bounded", "feedback": "jacobian", "head_rule": "frozen", "kappa": 2.0,
+        "k_p": 2.0, "normalise": "neuron", "beta": 0.1, "head_beta": 1.0, "on_failure": "zero", "lr": 1e-3,
+    },
+    "beta_0": {"beta": 0.0, "anchor": 0.0},
+    "frozen_head": {"head_rule": "frozen"},
+    "linear_output": {"output": "linear"},
+    "additive": {"form": "additive", "feedback": "jacobian"},
+}  # fmt: skip
+"""Named variants. ``reference`` behaves as the authors' published code does: rates modulated by ``1 + 0.1 tanh``, a
+linear output under the softmax's error, proportional control, a head that never learns, unsettled samples dropped."""
 
 
 @dataclass(frozen=True)
 class EFCOptions(Options):
     """The symbols are the paper's; the defaults are what the validation split of Split-Digits preferred."""
 
-    lr: PerRun = number(1e-4, doc="learning rate at the start of each task; it falls to zero along a cosine")
-    beta: PerRun = number(10.0, inclusive=True, doc="strength of preservation")
-    head_beta: PerRun = number(10.0, inclusive=True, doc="further factor of the head's preservation")
-    normalise: str = choice("none", NORMALISE, doc="divide a neuron's preservation by its Fisher norm")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = ABLATIONS
+
+    lr: PerRun = number(
+        1e-4, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
+    )
+    preset: str = choice("none", ("none", *ABLATIONS), doc="a named variant: sets other options that were not given")
+    preservation: str | Callable[[Parameters], Parameters] = function_or(
+        "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"
+    )
+    beta: PerRun = number(10.0, inclusive=True, search=(1e-2, 1e4), doc="strength of preservation")
+    head_beta: PerRun = number(
+        10.0, inclusive=True, search=(0.1, 100.0), doc="further factor of the head's preservation"
+    )
+    anchor: PerRun = number(0.0, inclusive=True, doc="strength of a pull of each weight itself, beside its neuron's")
+    decay: PerRun = number(1.0, inclusive=True, high=1.0, doc="what is left of old importances (online_ewc)")
+    damping: PerRun = number(1e-3, doc="xi of the path integral (si)")
+    normalise: str = choice(
+        "none", NORMALISE, search=NORMALISE, doc="divide a neuron's preservation by its Fisher norm"
+    )
     kappa: PerRun = number(0.1, inclusive=True, doc="total gain of the controller, 1/alpha + k_p")
     k_p: PerRun = number(0.0, inclusive=True, doc="proportional part of the gain")
     lam: PerRun = number(0.01, inclusive=True, high=1.0, doc="how far the weak target lies from the free output")
     target: str = choice("weak", TARGETS, doc="weak: r* = p - lambda (p - y); strong: r* = y")
-    feedback: str = choice("jacobian", FEEDBACKS)
+    feedback: str = choice("jacobian", FEEDBACKS, search=("jacobian", "least_control"))
     output: str = choice("softmax", OUTPUTS)
     form: str = choice("multiplicative", FORMS, doc="how control meets a neuron")
     head_rule: str = choice("signal", HEAD_RULES)
@@ -61,8 +108,9 @@ class EFCOptions(Options):
 class EFC(Learner):
     """Solve each batch's equilibrium and change the weights by the local rule read off it.
 
-    ``preservation`` is ``"ewc"`` (the diagonal Fisher, summed over tasks, and the newest weights as anchor), or one's
-    own function from :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``.
+    ``preservation`` (an option, or given here) is one of ``MEMORIES`` or one's own function from
+    :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``. With ``anchor`` > 0 every weight is also pulled
+    itself: ``dW -= anchor * dR/dW``, beside the signal its neuron receives.
     """
 
     name = "efc"
@@ -72,59 +120,59 @@ class EFC(Learner):
     def __init__(
         self,
         *args: Any,
-        preservation: str | Callable[[Parameters], Parameters] = "ewc",
+        preservation: str | Callable[[Parameters], Parameters] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         o = self.options
-        if not callable(preservation) and preservation != "ewc":
-            raise EFCError(f"preservation: expected 'ewc' or a function, got {preservation!r}")
+        self.output = o.output
         self.dynamics = Dynamics(self.activation, o.output, o.feedback, o.form)
-        self.controller = Controller.from_gain(self._per_run("kappa", o.kappa), self._per_run("k_p", o.k_p))
-        self.lam = self._per_run("lam", o.lam)
+        self.controller = Controller.from_gain(self.per_run("kappa", o.kappa), self.per_run("k_p", o.k_p))
+        self.lam = self.per_run("lam", o.lam)
         if o.feedback == "learned" and len(self.layout.sizes) < 3:
             raise EFCError("feedback: 'learned' needs a hidden layer to learn feedback to; use 'jacobian'")
         self.solver = make_solver(o.solver, **o.solver_options)
-        self.beta, self.head_beta = self._per_run("beta", o.beta), self._per_run("head_beta", o.head_beta)
-        self.fisher = torch.zeros_like(self.theta)
-        self.anchor = torch.zeros_like(self.theta)
-        self.custom = Callback(preservation, self.layout) if callable(preservation) else None
-        self.factor = self._factor() if self.custom is not None else torch.zeros_like(self.theta)
+        self.beta, self.head_beta = self.per_run("beta", o.beta), self.per_run("head_beta", o.head_beta)
+        self.anchor = self.per_run("anchor", o.anchor).reshape(-1, 1)
+        self.anchored = bool((self.anchor > 0).any())
+        self.memory, self.regulariser = self._preservation(o.preservation if preservation is None else preservation)
+        self.factor = self._factor()
         self.feedback = LearnedFeedback(self) if o.feedback == "learned" else None
+        self.loss_gradient = torch.zeros_like(self.theta) if self._follows_path() else None
 
     def begin_task(self, task: TaskData) -> None:
         super().begin_task(task)
+        if self.memory is not None:
+            self.memory.begin_task()
         if self.feedback is not None:
             self.feedback.warm_up(task)
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)
+        pull = self._pull()
+        terms = None if pull is None else self.layout.views(self.factor * pull).active(self.active)
+        Q = () if self.feedback is None else self.feedback.update(theta, x)
         system = build(
-            self.dynamics,
-            theta,
-            x,
-            y,
-            self.controller,
-            lam=self.lam,
-            target=self.options.target,
-            terms=self._terms(),
-            Q=() if self.feedback is None else self.feedback.update(theta, x),
+            self.dynamics, theta, x, y, self.controller, lam=self.lam, target=self.options.target, terms=terms, Q=Q
         )
         solution = self.solver.solve(system)
         out = self.layout.views(self.gradient)
         weight_change(solution, out.active(self.active), self.options.head_rule, self.options.on_failure)
         self.gradient.neg_()
+        if pull is not None and self.anchored:
+            add_active(self.layout, self.gradient, self.anchor * pull, self.active)
+        if self.loss_gradient is not None:
+            self._back_propagate(system, y, self.loss_gradient)
         return {"unsettled": (~solution.settled).sum(1), "sweeps": solution.iterations.double().mean(1)}
 
+    def moved(self, step: Tensor) -> None:
+        if self.memory is not None and self.loss_gradient is not None:
+            self.memory.follow(self.loss_gradient, step)
+
     def consolidate(self, task: TaskData) -> None:
-        if self.custom is not None:
-            return
-        new = diagonal_fisher(
-            self.layout, self.theta, self.sigma, self.passes(task, task.active), task.active, self.options.output
-        )
-        self.fisher = accumulate(self.fisher, new) if self.tasks_seen > 0 else new
-        self.anchor = self.theta.clone()
-        self.factor = self._factor()
+        if self.memory is not None:
+            self.memory.consolidate(self, task)
+            self.factor = self._factor()
 
     def feedback_alignment(self, x: Tensor) -> Tensor:
         """Cosine between the learned feedback and ``J^T`` on inputs ``x``: (R, L-1), per run and hidden layer."""
@@ -133,31 +181,46 @@ class EFC(Learner):
         theta = self.layers.active(self.active)
         return alignment(self.feedback.active(), jacobian_transpose(theta, self.sigma, self._with_runs(x)))
 
-    def state_dict(self) -> dict[str, Tensor]:
-        state = super().state_dict() | {"fisher": self.fisher, "anchor": self.anchor}
-        return state if self.feedback is None else state | self.feedback.state_dict()
+    def parts(self) -> dict[str, Part]:
+        found = super().parts()
+        if self.memory is not None:
+            found["memory"] = self.memory
+        if self.feedback is not None:
+            found["feedback"] = self.feedback
+        return found
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.fisher = state["fisher"].to(self.theta).clone()
-        self.anchor = state["anchor"].to(self.theta).clone()
-        if self.custom is not None or self.tasks_seen > 0:
-            self.factor = self._factor()
-        if self.feedback is not None:
-            self.feedback.load_state_dict(state)
+        self.factor = self._factor()
 
-    def _regulariser(self) -> Regulariser:
-        return Quadratic(self.fisher, self.anchor) if self.custom is None else self.custom
+    def _preservation(self, given: str | Callable[[Parameters], Parameters]) -> tuple[Memory | None, Regulariser]:
+        """The memory, if there is one, and what gives ``dR/dtheta``."""
+        if isinstance(given, str) and ":" in given:
+            given = load_object("preservation", given)
+        if callable(given):
+            return None, Callback(given, self.layout)
+        memory = MEMORIES[choose("preservation", given, MEMORIES)](self)
+        return memory, memory
 
     def _factor(self) -> Tensor:
-        importance = self._regulariser().importance
+        """``beta`` per parameter, with everything that is constant between two consolidations."""
+        importance = self.regulariser.importance
         return strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance)
 
-    def _terms(self) -> Parameters | None:
-        """``beta G`` cut to the active classes; None before there is anything to preserve."""
-        if self.custom is None and self.tasks_seen == 0:
+    def _pull(self) -> Tensor | None:
+        """``dR/dtheta`` (R, P); None before there is anything to preserve."""
+        if self.memory is not None and self.tasks_seen == 0:
             return None
-        return self.layout.views(self.factor * self._regulariser().gradient(self.theta)).active(self.active)
+        return self.regulariser.gradient(self.theta)
+
+    def _follows_path(self) -> bool:
+        return self.memory is not None and self.memory.follows_path
+
+    def _back_propagate(self, system: System, y: Tensor, out: Tensor) -> None:
+        """The gradient of the loss in the free state, for a memory that follows the path of training (SI)."""
+        deltas = backward(system.theta, self.sigma, system.free, loss_gradient(self.output, system.free.z, y))
+        out.zero_()
+        outer_sums(deltas, system.free.r, self.layout.views(out).active(self.active), scale=1.0 / y.shape[1])
 
 
 class LearnedFeedback:
@@ -168,15 +231,14 @@ class LearnedFeedback:
         self.rule = FeedbackLearning(**learner.options.feedback_options)
         hidden, C = learner.layout.sizes[1:-1], learner.layout.sizes[-1]
         self.Q = [learner.theta.new_zeros(learner.runs, d, C) for d in hidden]
-        # Not the seeds of the weights, or the noise would repeat the numbers the weights were drawn from.
-        self.generators = [torch.Generator().manual_seed(1_000_003 * seed + 2) for seed in learner.seeds]
+        self.generators = Generators(learner.seeds, purpose=2)
 
     def active(self) -> list[Tensor]:
         return [Q[..., self.learner.active] for Q in self.Q]
 
     def update(self, theta: Parameters, x: Tensor) -> Sequence[Tensor]:
         """One bout of noise on a batch; returns the feedback weights of the active classes."""
-        bout = self.rule.update(self.active(), theta, self.learner.sigma, x, self.generators)
+        bout = self.rule.update(self.active(), theta, self.learner.sigma, x, self.generators.each)
         for Q, new in zip(self.active(), bout, strict=True):
             Q.copy_(torch.where(torch.isfinite(new), new, Q))  # a sample that is not finite teaches nothing
         return self.active()
@@ -188,11 +250,9 @@ class LearnedFeedback:
             self.update(theta, x)
 
     def state_dict(self) -> dict[str, Tensor]:
-        state = {f"feedback.{i}": Q for i, Q in enumerate(self.Q)}
-        return state | {"feedback.generators": torch.stack([g.get_state() for g in self.generators])}
+        return {str(i): Q for i, Q in enumerate(self.Q)} | self.generators.state_dict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         for i, Q in enumerate(self.Q):
-            Q.copy_(state[f"feedback.{i}"])
-        for generator, s in zip(self.generators, state["feedback.generators"], strict=True):
-            generator.set_state(s.cpu().clone())  # a state must own its memory: a row of a larger tensor crashes torch
+            Q.copy_(state[str(i)])
+        self.generators.load_state_dict(state)

@@ -1,53 +1,154 @@
-"""Head policies: what happens to the head's new rows when a task begins, for every learner alike.
+"""Head policies: what happens to the head's rows when a task begins and ends, for every learner alike.
 
-`random` leaves them as they were drawn. `least_squares` sets them by ridge regression of the new classes' one-hot
-targets on the features of the new task alone. In Class-IL this, not the learner, is most of what lifts the accuracy off
-the floor: every result names its head policy.
+`random` leaves them as they were drawn. `least_squares` sets the new classes' rows by ridge regression of their one-hot
+targets on the features of the new task alone. `analytic` keeps the second moments of the features of all tasks (no
+samples) and solves the ridge problem over all classes seen, when a task begins and again when it ends. In Class-IL
+this, not the learner, is most of what lifts the accuracy off the floor: every result names its head policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-HEADS = ("random", "least_squares")
+from efc.core.network import forward
+from efc.learners.state import Stored
+
+if TYPE_CHECKING:
+    from efc.learners.base import Learner, TaskData
 
 
-class RidgeMoments:
+class RidgeMoments(Stored):
     """Second moments of features ``h`` (R, B, d) and targets ``Y`` (R, B, C) in float64: no sample is kept.
 
     ``A = sum [h 1]^T [h 1]`` and ``T = sum [h 1]^T Y``; :meth:`solve` gives ``argmin |[h 1] V - Y|^2 + ridge N |V|^2``.
     """
 
-    def __init__(self) -> None:
-        self.n = 0
-        self.A = self.T = torch.empty(0)
+    stored = ("A", "T", "n")
 
-    def add(self, h: Tensor, Y: Tensor) -> None:
-        h = torch.cat([h.double(), torch.ones(*h.shape[:2], 1, dtype=torch.float64, device=h.device)], -1)
-        A, T = h.transpose(1, 2) @ h, h.transpose(1, 2) @ Y.double()
-        self.A, self.T = (A, T) if self.n == 0 else (self.A + A, self.T + T)
-        self.n += h.shape[1]
+    def __init__(self, runs: int, d: int, C: int, device: torch.device | str = "cpu") -> None:
+        self.A = torch.zeros(runs, d + 1, d + 1, dtype=torch.float64, device=device)
+        self.T = torch.zeros(runs, d + 1, C, dtype=torch.float64, device=device)
+        self.n = torch.zeros((), dtype=torch.float64, device=device)
 
-    def solve(self, ridge: Tensor | float) -> tuple[Tensor, Tensor]:
-        """Head weights (R, C, d) and biases (R, C); ``ridge`` may be (R, 1, 1).
+    def add(self, batches: Iterable[tuple[Tensor, Tensor]]) -> RidgeMoments:
+        for h, Y in batches:
+            h1 = torch.cat([h.double(), torch.ones(*h.shape[:2], 1, dtype=torch.float64, device=h.device)], -1)
+            self.A.baddbmm_(h1.transpose(1, 2), h1)
+            self.T.baddbmm_(h1.transpose(1, 2), Y.double())
+            self.n += h.shape[1]
+        return self
 
-        A run that has diverged (its system non-finite or singular) gets NaN and does not take its neighbours down.
+    def merge(self, other: RidgeMoments) -> RidgeMoments:
+        """Take in what another one has seen."""
+        self.A += other.A
+        self.T += other.T
+        self.n += other.n
+        return self
+
+    def solve(self, ridge: Tensor | float, targets: slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """Weights (R, C, d) and biases (R, C) for some or all of the targets; ``ridge`` may be (R, 1, 1).
+
+        By Cholesky of the matrix scaled to a unit diagonal, and by its eigenvalues where it is singular to working
+        precision. A run that has diverged gets NaN and does not take its neighbours down.
         """
         eye = torch.eye(self.A.shape[-1], dtype=self.A.dtype, device=self.A.device)
-        bad = ~torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
-        A = torch.where(bad, eye, self.A + ridge * self.n * eye)
+        A = self.A + ridge * self.n * eye
+        bad = ~torch.isfinite(A).all(-1).all(-1)[:, None, None]
+        A, T = torch.where(bad, eye, A), torch.where(bad, 0.0, self.T[..., targets])
+        scale = A.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt().unsqueeze(-1)
+        A, T = scale * A * scale.transpose(1, 2), scale * T
         L, info = torch.linalg.cholesky_ex(A)
-        V = torch.cholesky_solve(torch.where(bad, 0.0, self.T), L)
-        V = torch.where(bad | (info != 0)[:, None, None], float("nan"), V).transpose(1, 2)
+        V = torch.cholesky_solve(T, L)
+        singular = (info != 0)[:, None, None]
+        if bool(singular.any()):
+            V = torch.where(singular, _least_norm(A, T), V)
+        V = torch.where(bad, float("nan"), scale * V).transpose(1, 2)
         return V[..., :-1], V[..., -1]
 
 
-def least_squares_head(batches: Iterable[tuple[Tensor, Tensor]], ridge: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Ridge regression over (features, targets) batches: weights (R, C, d), biases (R, C)."""
-    moments = RidgeMoments()
-    for h, Y in batches:
-        moments.add(h, Y)
-    return moments.solve(ridge)
+def _least_norm(A: Tensor, T: Tensor) -> Tensor:
+    """``A^+ T`` for symmetric A: directions in which A is zero to working precision are left out."""
+    values, vectors = torch.linalg.eigh(A)
+    cut = values[:, -1:] * A.shape[-1] * torch.finfo(A.dtype).eps
+    inverse = torch.where(values > cut, 1.0 / values.clamp_min(cut), 0.0)
+    return torch.bmm(vectors, inverse.unsqueeze(-1) * torch.bmm(vectors.transpose(1, 2), T))
+
+
+class RandomHead(Stored):
+    """Nothing: new rows stay as they were drawn."""
+
+    name = "random"
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def begin(self, task: TaskData) -> None:
+        return None
+
+    def end(self, task: TaskData) -> None:
+        return None
+
+    def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
+        """Moments of the task's features as the network makes them now, with one-hot targets over ``classes``."""
+        me = self.learner
+        d, C = me.layout.sizes[-2], classes.stop - classes.start
+        found = RidgeMoments(me.runs, d, C, me.theta.device)
+        return found.add((forward(me.layers, me.sigma, x).r[-1], y) for x, y in me.passes(task, classes))
+
+    def write(self, moments: RidgeMoments, classes: slice, targets: slice = slice(None)) -> None:
+        """Put the solution for ``targets`` into the rows ``classes`` of the head."""
+        me = self.learner
+        W, b = moments.solve(me.per_run("ridge", me.options.ridge).double(), targets)
+        me.layers.weights[-1][:, classes] = W.to(me.theta.dtype)
+        me.layers.biases[-1][:, classes] = b.to(me.theta.dtype)
+
+
+class LeastSquaresHead(RandomHead):
+    """New rows by ridge regression on the features of the new task alone."""
+
+    name = "least_squares"
+
+    def begin(self, task: TaskData) -> None:
+        if task.new.stop > task.new.start:
+            self.write(self.moments(task, task.new), task.new)
+
+
+class AnalyticHead(RandomHead):
+    """All rows seen so far by ridge regression on the moments of all tasks, each taken when its task ended."""
+
+    name = "analytic"
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        d, C = learner.layout.sizes[-2:]
+        self.total = RidgeMoments(learner.runs, d, C, learner.theta.device)
+        self.seen = torch.tensor(0)
+
+    def begin(self, task: TaskData) -> None:
+        self._solve(task)
+
+    def end(self, task: TaskData) -> None:
+        self.total = self._solve(task)
+
+    def _solve(self, task: TaskData) -> RidgeMoments:
+        """Set the rows of all classes seen from the moments of all tasks; this one's are of its features as of now."""
+        self.seen = self.seen.clamp_min(task.active.stop)
+        moments = self.moments(task, slice(0, self.learner.layout.sizes[-1])).merge(self.total)
+        rows = slice(0, int(self.seen))
+        self.write(moments, rows, targets=rows)
+        return moments
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.total.state_dict() | {"seen": self.seen}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.total.load_state_dict(state)
+        self.seen = state["seen"].cpu().clone()
+
+
+POLICIES: dict[str, type[RandomHead]] = {cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead)}
+HEADS = tuple(POLICIES)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 
 class Optimiser(Protocol):
-    """``step`` changes ``theta`` in place along minus ``gradient``; the state is a mapping of tensors."""
+    """``step`` subtracts something along ``gradient`` from ``theta``, in place, and returns what it subtracted."""
 
-    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> None: ...
+    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor: ...
 
     def state_dict(self) -> dict[str, Tensor]: ...
 
@@ -30,12 +30,14 @@ class Adam:
         self.m, self.v = torch.zeros_like(theta), torch.zeros_like(theta)
         self.t = 0
 
-    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> None:
+    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor:
         self.t += 1
         self.m.lerp_(gradient, 1 - self.beta1)
         self.v.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
         denominator = self.v.sqrt().div_((1 - self.beta2**self.t) ** 0.5).add_(self.eps)
-        theta.sub_((self.m / denominator).mul_(lr / (1 - self.beta1**self.t)))
+        step = (self.m / denominator).mul_(lr / (1 - self.beta1**self.t))
+        theta.sub_(step)
+        return step
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"m": self.m, "v": self.v, "t": torch.tensor(self.t)}
@@ -54,9 +56,11 @@ class SGD:
     def __init__(self, theta: Tensor) -> None:
         self.velocity = torch.zeros_like(theta)
 
-    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> None:
+    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor:
         self.velocity.mul_(self.momentum).add_(gradient)
-        theta.sub_(self.velocity * lr)
+        step = self.velocity * lr
+        theta.sub_(step)
+        return step
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"velocity": self.velocity}

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from efc.core.control import PerRun
 from efc.errors import EFCError, choose, suggest
+from efc.plugins import name_of
 
 
-def number(default: float, low: float = 0.0, inclusive: bool = False, high: float = float("inf"), doc: str = "") -> Any:
-    """A number, or one per run, above ``low`` (or equal to it, if ``inclusive``) and at most ``high``."""
-    return field(default=default, metadata={"low": low, "inclusive": inclusive, "high": high, "doc": doc})
+def number(
+    default: float,
+    low: float = 0.0,
+    inclusive: bool = False,
+    high: float = float("inf"),
+    search: tuple[float, float] | None = None,
+    doc: str = "",
+) -> Any:
+    """A number, or one per run, above ``low`` (or equal to it, if ``inclusive``) and at most ``high``.
+
+    ``search`` is the range a search for good values covers, evenly in the logarithm.
+    """
+    rule = {"low": low, "inclusive": inclusive, "high": high, "search": search, "doc": doc}
+    return field(default=default, metadata=rule)
 
 
-def choice(default: str, options: Sequence[str], doc: str = "") -> Any:
-    """One of a few names."""
-    return field(default=default, metadata={"choices": tuple(options), "doc": doc})
+def learning_rate(default: float) -> Any:
+    """The learning rate, searched for in the same range for every method."""
+    return number(default, search=(1e-6, 3e-2), doc="learning rate at a task's start; falls to zero along a cosine")
+
+
+def choice(default: str, options: Sequence[str], search: Sequence[str] | None = None, doc: str = "") -> Any:
+    """One of a few names; ``search`` are those a search tries."""
+    return field(default=default, metadata={"choices": tuple(options), "search": search, "doc": doc})
 
 
 def mapping(doc: str = "") -> Any:
@@ -25,17 +42,33 @@ def mapping(doc: str = "") -> Any:
     return field(default_factory=dict, metadata={"mapping": True, "doc": doc})
 
 
+def function_or(default: str, options: Sequence[str], doc: str = "") -> Any:
+    """One of a few names, or a function (in files and on the command line: ``module:name``)."""
+    return field(default=default, metadata={"choices": tuple(options), "function": True, "doc": doc})
+
+
 @dataclass(frozen=True)
 class Options:
-    """What every learner has. Numbers may be given once or once per run."""
+    """What every learner has. Numbers may be given once or once per run.
 
-    lr: PerRun = number(1e-3, doc="learning rate at the start of each task; it falls to zero along a cosine")
+    A subclass may name variants in ``presets`` and have a field ``preset``: the variant's values then stand in for
+    options that are not given (or, in the constructor, that have their default value).
+    """
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    lr: PerRun = number(
+        1e-3, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
+    )
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
     ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
 
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(item.name, getattr(self, item.name), item.metadata)
+        for name, value in self.presets.get(getattr(self, "preset", "none"), {}).items():
+            if getattr(self, name) == self.__dataclass_fields__[name].default:
+                object.__setattr__(self, name, value)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -45,7 +78,18 @@ class Options:
         for key in given:
             if key not in known:
                 raise EFCError(f"{key}: no such option{suggest(key, known)}; there are {', '.join(known)}")
-        return cls(**given)
+        if "preset" not in given:
+            return cls(**given)
+        preset = choose("preset", str(given["preset"]), ("none", *cls.presets))
+        made = cls(**{**cls.presets.get(preset, {}), **given, "preset": "none"})
+        object.__setattr__(made, "preset", preset)
+        return made
+
+    @classmethod
+    def space(cls) -> dict[str, Sequence[float] | Sequence[str]]:
+        """What a search varies: (low, high) of a number, the names of a choice."""
+        searched = {item.name: item.metadata.get("search") for item in fields(cls)}
+        return {name: values for name, values in searched.items() if values}
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, fit for YAML and JSON."""
@@ -54,6 +98,8 @@ class Options:
 
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
     if "choices" in rule:
+        if "function" in rule and (callable(value) or (isinstance(value, str) and ":" in value)):
+            return
         if not isinstance(value, str):
             raise EFCError(f"{name}: expected one of {', '.join(rule['choices'])}, got {value!r}")
         choose(name, value, rule["choices"])
@@ -82,4 +128,6 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Mapping):
         return {key: _plain(entry) for key, entry in value.items()}
+    if callable(value):
+        return name_of(value)
     return list(value) if isinstance(value, tuple) else value

@@ -18,6 +18,6 @@ class SGD(Learner):
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)
         trace = forward(theta, self.sigma, x)
-        deltas = backward(theta, self.sigma, trace, loss_gradient("softmax", trace.z, y))
+        deltas = backward(theta, self.sigma, trace, loss_gradient(self.output, trace.z, y))
         outer_sums(deltas, trace.r, self.layout.views(self.gradient).active(self.active), scale=1.0 / x.shape[1])
         return {}

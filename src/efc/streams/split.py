@@ -66,12 +66,22 @@ class Stream:
             return slice(0, self.tasks[after].outputs.stop)
         return self.tasks[task].outputs
 
-    def data(self, index: int, steps: int) -> TaskData:
-        """What a learner is told when it trains on a task for ``steps`` steps."""
+    def data(self, index: int, steps: int, joint: bool = False) -> TaskData:
+        """What a learner is told when it trains on a task for ``steps`` steps; ``joint``: on all tasks up to it."""
+        if joint:
+            return self._joint(index, steps)
         task, part = self.tasks[index], self.tasks[index].parts["train"]
         brings_none = self.scenario == "domain" and index > 0
         new = slice(task.outputs.start, task.outputs.start) if brings_none else task.outputs
         return TaskData(part.x, part.y, self.active(index, index), new, steps)
+
+    def _joint(self, index: int, steps: int) -> TaskData:
+        tasks = self.tasks[: index + 1]
+        parts = [task.parts["train"] for task in tasks]
+        every = slice(0, tasks[-1].outputs.stop)
+        groups = tuple(task.outputs for task in tasks) if self.scenario == "task" else (every,)
+        x, y = torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])
+        return TaskData(x, y, every, every, steps, groups)
 
     def to(self, device: torch.device | str) -> Stream:
         """The same stream with its data on ``device``."""

@@ -1,0 +1,48 @@
+"""What a regulariser keeps of finished tasks: one importance and one anchor per parameter.
+
+A :class:`Memory` belongs to a learner and serves two masters: back-propagation with a penalty
+(:class:`~efc.learners.penalty.Penalised`) and EFC, where its gradient becomes the preservation signal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from efc.learners.state import Stored
+
+if TYPE_CHECKING:
+    from efc.learners.base import Learner, TaskData
+
+
+class Memory(Stored):
+    """``R(theta) = 1/2 sum Omega (theta - theta*)^2``; a subclass says what Omega and theta* are."""
+
+    stored: ClassVar[tuple[str, ...]] = ("omega", "anchor")
+    follows_path: ClassVar[bool] = False
+    """Whether it needs the gradient of the loss and the step taken, at every step."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.omega = torch.zeros_like(learner.theta)
+        self.anchor = torch.zeros_like(learner.theta)
+
+    @property
+    def importance(self) -> Tensor | None:
+        """Omega (R, P), or None where the regulariser has no such thing."""
+        return self.omega
+
+    def gradient(self, theta: Tensor) -> Tensor:
+        """``dR/dtheta = Omega (theta - theta*)``."""
+        return self.omega * (theta - self.anchor)
+
+    def begin_task(self) -> None:
+        """A task begins."""
+
+    def follow(self, gradient: Tensor, step: Tensor) -> None:
+        """A step was taken: the gradient of the loss alone, and what was subtracted from the parameters."""
+
+    def consolidate(self, learner: Learner, task: TaskData) -> None:
+        """A task has been learned."""
+        raise NotImplementedError

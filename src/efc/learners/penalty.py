@@ -1,0 +1,89 @@
+"""Back-propagation with a quadratic penalty: what EWC, online EWC, SI, MAS and the full Fisher have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from efc.core.control import PerRun
+from efc.core.network import Layout
+from efc.errors import EFCError
+from efc.learners.base import TaskData
+from efc.learners.memory import Memory
+from efc.learners.options import Options, number
+from efc.learners.sgd import SGD
+from efc.learners.state import Part
+
+
+@dataclass(frozen=True)
+class PenaltyOptions(Options):
+    """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes."""
+
+    lr: PerRun = number(
+        1e-4, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
+    )
+    strength: PerRun = number(
+        1e4, inclusive=True, search=(1e-1, 1e9), doc="factor s of the penalty; inf freezes what is important"
+    )
+
+
+class Penalised(SGD):
+    """Descend the loss plus ``2 s R(theta)``, R the :class:`~efc.learners.memory.Memory`'s quadratic.
+
+    Strength zero is plain training, bit for bit. At infinite strength the parameters of non-zero importance do not
+    move at all (a gradient step on an infinite penalty would only make them jump).
+    """
+
+    name = "penalised"
+    options_type = PenaltyOptions
+    shipped_head = "least_squares"
+    options: PenaltyOptions
+    memory_type: ClassVar[type[Memory]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.memory = self.memory_type(self)
+        self.strength = self.per_run("strength", self.options.strength).reshape(-1, 1)
+        self.infinite = torch.isinf(self.strength)
+        self.freezes = bool(self.infinite.any())
+        if self.freezes and self.memory.importance is None:
+            raise EFCError(f"strength: {self.name} has no importances per parameter to freeze by; give a finite number")
+        self.loss_gradient: Tensor | None = None
+
+    def begin_task(self, task: TaskData) -> None:
+        super().begin_task(task)
+        self.memory.begin_task()
+
+    def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        statistics = super().descent(x, y)
+        if self.memory.follows_path:
+            self.loss_gradient = self.gradient.clone()
+        if self.tasks_seen > 0:
+            pull = self.memory.gradient(self.theta)
+            factor = 2 * self.strength
+            if self.freezes:
+                factor = torch.where(self.infinite, 0.0, factor)
+            add_active(self.layout, self.gradient, factor * pull, self.active)
+            if self.freezes and self.memory.importance is not None:
+                self.gradient.masked_fill_(self.infinite & (self.memory.importance > 0), 0.0)
+        return statistics
+
+    def moved(self, step: Tensor) -> None:
+        if self.loss_gradient is not None:
+            self.memory.follow(self.loss_gradient, step)
+
+    def consolidate(self, task: TaskData) -> None:
+        self.memory.consolidate(self, task)
+
+    def parts(self) -> dict[str, Part]:
+        return super().parts() | {"memory": self.memory}
+
+
+def add_active(layout: Layout, total: Tensor, part: Tensor, classes: slice) -> None:
+    """Add ``part`` to ``total``, both flat (R, P), but for the head's inactive rows."""
+    ours, mine = layout.views(total).active(classes), layout.views(part).active(classes)
+    for a, b in zip((*ours.weights, *ours.biases), (*mine.weights, *mine.biases), strict=True):
+        a += b
