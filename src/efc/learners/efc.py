@@ -25,7 +25,7 @@ from efc.learners.l2 import L2Memory
 from efc.learners.mas import MASMemory
 from efc.learners.memory import Memory
 from efc.learners.online_ewc import OnlineEWCMemory, RunningEWCMemory
-from efc.learners.options import Options, choice, function_or, mapping, number
+from efc.learners.options import Options, choice, function_or, learning_rate, mapping, number
 from efc.learners.penalty import add_active
 from efc.learners.si import SIMemory
 from efc.learners.state import Generators, Part
@@ -61,9 +61,7 @@ class EFCOptions(Options):
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = ABLATIONS
 
-    lr: PerRun = number(
-        1e-4, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
-    )
+    lr: PerRun = learning_rate(1e-4)
     preset: str = choice("none", ("none", *ABLATIONS), doc="a named variant: sets other options that were not given")
     preservation: str | Callable[[Parameters], Parameters] = function_or(
         "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"

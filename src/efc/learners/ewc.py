@@ -11,6 +11,7 @@ from torch import Tensor
 from efc.core.control import PerRun
 from efc.core.fisher import diagonal_fisher
 from efc.learners.memory import Memory
+from efc.learners.options import learning_rate
 from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ class EWCMemory(Memory):
 class EWCOptions(PenaltyOptions):
     """``strength`` is the factor s of the penalty."""
 
-    lr: PerRun = number(
-        4e-4, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
-    )
+    lr: PerRun = learning_rate(4e-4)
 
 
 class EWC(Penalised):

@@ -57,9 +57,7 @@ class Options:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
-    lr: PerRun = number(
-        1e-3, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
-    )
+    lr: PerRun = learning_rate(1e-3)
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
     ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
 

@@ -13,7 +13,7 @@ from efc.core.network import Layout
 from efc.errors import EFCError
 from efc.learners.base import TaskData
 from efc.learners.memory import Memory
-from efc.learners.options import Options, number
+from efc.learners.options import Options, learning_rate, number
 from efc.learners.sgd import SGD
 from efc.learners.state import Part
 
@@ -22,9 +22,7 @@ from efc.learners.state import Part
 class PenaltyOptions(Options):
     """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes."""
 
-    lr: PerRun = number(
-        1e-4, search=LEARNING_RATES, doc="learning rate at the start of each task; it falls to zero along a cosine"
-    )
+    lr: PerRun = learning_rate(1e-4)
     strength: PerRun = number(
         1e4, inclusive=True, search=(1e-1, 1e9), doc="factor s of the penalty; inf freezes what is important"
     )
