@@ -74,6 +74,8 @@ class Sample:
                 psi = self.Q[i] @ u
             if self.form == "multiplicative":
                 new.append(f * np.exp(psi + gamma[i]))
+            elif self.form == "bounded":
+                new.append(f * (1 + 0.1 * np.tanh(psi + gamma[i])))
             else:
                 new.append(f + psi + slope(a[i]) * gamma[i])
         z = a[-1]
@@ -81,7 +83,8 @@ class Sample:
         s = psi_L + gamma[-1]
         if self.output == "softmax":
             return new, softmax(z + s)
-        return new, z * np.exp(s) if self.output == "linear" else softmax(z * np.exp(s))
+        rate = z * (1 + 0.1 * np.tanh(s)) if self.form == "bounded" else z * np.exp(s)
+        return new, rate if self.output == "linear" else softmax(rate)
 
     def pack(self, r: list[np.ndarray], u: np.ndarray) -> np.ndarray:
         return np.concatenate([*r, u])

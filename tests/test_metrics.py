@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from efc.metrics import backward_transfer, final_accuracy, forgetting
+from efc import metrics
 
 NAN = np.nan
 A = np.array(
@@ -13,13 +13,30 @@ A = np.array(
 
 
 def test_known_answers() -> None:
-    np.testing.assert_allclose(final_accuracy(A), [60, 100])
-    np.testing.assert_allclose(forgetting(A), [(45 + 20) / 2, 0])
-    np.testing.assert_allclose(backward_transfer(A), [(-40 - 20) / 2, 0])
+    np.testing.assert_allclose(metrics.final_accuracy(A), [60, 100])
+    np.testing.assert_allclose(metrics.average_incremental_accuracy(A), [(90 + 87.5 + 60) / 3, 100])
+    np.testing.assert_allclose(metrics.forgetting(A), [(45 + 20) / 2, 0])
+    np.testing.assert_allclose(metrics.backward_transfer(A), [(-40 - 20) / 2, 0])
+
+
+def test_forward_transfer_leaves_the_first_task_out() -> None:
+    before, untrained = np.array([[7.0, 60, 20]]), np.array([[0.0, 50, 25]])
+    np.testing.assert_allclose(metrics.forward_transfer(before, untrained), [(10 - 5) / 2])
+
+
+def test_shares_and_class_accuracy() -> None:
+    confusion = np.array([[[8, 0, 0, 2], [0, 5, 5, 0], [0, 0, 10, 0], [0, 0, 0, 0]]], float)
+    np.testing.assert_allclose(metrics.class_accuracy(confusion), [[80, 50, 100, NAN]])
+    tasks = [slice(0, 2), slice(2, 4)]
+    np.testing.assert_allclose(metrics.prediction_share(confusion, tasks), [[100 * 13 / 30, 100 * 17 / 30]])
+    np.testing.assert_allclose(metrics.true_share(confusion, tasks), [[100 * 20 / 30, 100 * 10 / 30]])
+    nothing = np.zeros((1, 4, 4))
+    np.testing.assert_allclose(metrics.prediction_share(nothing, tasks), [[0, 0]])
 
 
 def test_a_single_task_forgets_nothing() -> None:
     one = np.array([[[80.0]]])
-    assert forgetting(one) == [0]
-    assert backward_transfer(one) == [0]
-    assert final_accuracy(one) == [80]
+    assert metrics.forgetting(one) == [0]
+    assert metrics.backward_transfer(one) == [0]
+    assert metrics.forward_transfer(np.array([[50.0]]), np.array([[40.0]])) == [0]
+    assert metrics.final_accuracy(one) == metrics.average_incremental_accuracy(one) == [80]

@@ -28,6 +28,8 @@ DYNAMICS: list[dict[str, str]] = [
 ] + [
     {"feedback": "jacobian", "form": "additive", "activation": "tanh"},
     {"feedback": "learned", "form": "additive", "activation": "softplus"},
+    {"feedback": "jacobian", "form": "bounded", "output": "linear_ce", "activation": "relu"},
+    {"feedback": "least_control", "form": "bounded", "output": "linear", "activation": "softplus"},
     {"feedback": "least_control", "activation": "tanh"},
     {"feedback": "least_control", "activation": "sigmoid"},
 ]
@@ -100,6 +102,7 @@ def test_solution_holds_what_it_says() -> None:
         ("learned", "multiplicative"),
         ("jacobian", "additive"),
         ("learned", "additive"),
+        ("jacobian", "bounded"),
     ],
 )
 def test_steady_state_is_second_order(feedback: str, output: str, form: str) -> None:
@@ -112,8 +115,10 @@ def test_steady_state_is_second_order(feedback: str, output: str, form: str) -> 
         exact = Newton(tol=1e-12).solve(problem.system())
         assert exact.settled.all()
         errors.append(float((SteadyState().solve(problem.system()).u - exact.u).norm()))
-    assert 3.5 < errors[0] / errors[1] < 4.5, errors
-    assert 3.7 < errors[1] / errors[2] < 4.3, errors
+    # 0.1 tanh has no second-order term of its own: its error may fall faster.
+    most = 8.0 if form == "bounded" else 4.5
+    assert 3.5 < errors[0] / errors[1] < most, errors
+    assert 3.7 < errors[1] / errors[2] < most - 0.2, errors
 
 
 def test_steady_state_reports_its_residual() -> None:

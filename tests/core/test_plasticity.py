@@ -78,7 +78,7 @@ def test_preservation_pulls_back(sizes: tuple[int, ...], name: str, head_rule: s
             assert product > 0, (i, run)
 
 
-@pytest.mark.parametrize("form", ["multiplicative", "additive"])
+@pytest.mark.parametrize("form", ["multiplicative", "additive", "bounded"])
 @pytest.mark.parametrize("output", ["softmax", "linear", "linear_ce"])
 @pytest.mark.parametrize("head_rule", ["rates", "signal"])
 def test_every_layer_learns(form: str, output: str, head_rule: str) -> None:
@@ -87,6 +87,14 @@ def test_every_layer_learns(form: str, output: str, head_rule: str) -> None:
         problem = Problem((5, 8, 7, 4), B=8, beta=beta, kappa=0.1, dynamics={"form": form, "output": output})
         for t in (*change(problem, head_rule).weights, *change(problem, head_rule).biases):
             assert (t.flatten(1).norm(dim=1) > 1e-8).all()
+
+
+def test_a_frozen_head_changes_by_nothing_and_the_rest_as_ever() -> None:
+    problem = Problem((5, 8, 7, 4), B=8)
+    frozen, signal = change(problem, "frozen"), change(problem, "signal")
+    assert (frozen.weights[-1] == 0).all()
+    assert (frozen.biases[-1] == 0).all()
+    assert torch.equal(frozen.weights[0], signal.weights[0])
 
 
 BASE: dict[str, Any] = {"kappa": 0.2, "lam": 0.1, "target": "weak"}
@@ -100,6 +108,7 @@ MATTERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "output=linear": ({"dynamics": {"output": "linear"}}, {}),
     "output=linear_ce": ({"dynamics": {"output": "linear_ce"}}, {}),
     "form=additive": ({"dynamics": {"form": "additive"}}, {}),
+    "form=bounded": ({"dynamics": {"form": "bounded"}}, {}),
     "activation=softplus": ({"dynamics": {"activation": "softplus"}}, {}),
 }
 
@@ -154,7 +163,9 @@ def test_softmax_difference_small_and_large() -> None:
         rough = softmax_difference(torch.softmax(z.float(), -1), s.float())
         assert torch.isfinite(rough).all()
         assert cosine(rough.double(), plain) > 1 - 1e-6
-    torch.testing.assert_close(output_shift("linear", z, s), z * torch.exp(s) - z, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        output_shift("linear", "multiplicative", z, s), z * torch.exp(s) - z, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_free_forward_is_the_network() -> None:

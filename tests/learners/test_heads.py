@@ -8,17 +8,17 @@ import torch
 from sklearn.linear_model import Ridge
 
 from efc.core.network import forward
-from efc.learners import SGD, Options
+from efc.learners import SGD, EFCOptions, Options, TaskData
 from efc.learners.heads import RidgeMoments
+from learner_helpers import make, train_on
 from tasks import toy_stream
 
 
 def test_ridge_moments_equal_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     h, Y = rng.standard_normal((2, 50, 7)), rng.standard_normal((2, 50, 3))
-    moments = RidgeMoments()
-    for chunk in (slice(0, 20), slice(20, 50)):
-        moments.add(torch.as_tensor(h[:, chunk]), torch.as_tensor(Y[:, chunk]))
+    moments = RidgeMoments(2, 7, 3)
+    moments.add((torch.as_tensor(h[:, c]), torch.as_tensor(Y[:, c])) for c in (slice(0, 20), slice(20, 50)))
     W, b = moments.solve(ridge=1e-2)
     for run in range(2):
         features = np.concatenate([h[run], np.ones((50, 1))], 1)  # the bias is penalised like any weight
@@ -32,8 +32,7 @@ def test_moments_stay_accurate_for_badly_scaled_features() -> None:
     rng = np.random.default_rng(1)
     h = (rng.standard_normal((1, 400, 6)) * 10.0 ** np.arange(-3, 3)).astype(np.float32)
     Y = rng.standard_normal((1, 400, 2))
-    moments = RidgeMoments()
-    moments.add(torch.as_tensor(h), torch.as_tensor(Y))
+    moments = RidgeMoments(1, 6, 2).add([(torch.as_tensor(h), torch.as_tensor(Y))])
     W, b = moments.solve(ridge=1e-12)
     features = np.concatenate([h[0].astype(np.float64), np.ones((400, 1))], 1)
     expected = features @ np.linalg.lstsq(features, Y[0], rcond=None)[0]
@@ -78,8 +77,7 @@ def test_a_wide_head_is_solved_on_several_threads() -> None:
     """1000 features and two runs: where an LU on two threads breaks down, this must not."""
     g = torch.Generator().manual_seed(0)
     h, Y = torch.rand(2, 1500, 1000, generator=g), torch.rand(2, 1500, 3, generator=g)
-    moments = RidgeMoments()
-    moments.add(h, Y)
+    moments = RidgeMoments(2, 1000, 3).add([(h, Y)])
     torch.set_num_threads(2)
     try:
         W, b = moments.solve(ridge=1e-3)
@@ -89,3 +87,74 @@ def test_a_wide_head_is_solved_on_several_threads() -> None:
     V = torch.cat([W, b.unsqueeze(-1)], -1).transpose(1, 2)
     gradient = features.transpose(1, 2) @ (features @ V - Y.double()) + 1.5 * V
     assert float(gradient.abs().max()) < 1e-8
+
+
+def test_a_finite_but_singular_neighbour_does_no_harm() -> None:
+    """Features that are copies of each other, at a scale at which the ridge is nothing: least norm, and no NaN."""
+    h = torch.rand(2, 30, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    h[0] = 2.0**60 * h[0, :, :1]
+    Y = torch.rand(2, 30, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    W, b = RidgeMoments(2, 4, 2).add([(h, Y)]).solve(1e-30)
+    assert torch.isfinite(W).all()
+    features = np.concatenate([h[0].numpy(), np.ones((30, 1))], 1)
+    expected = features @ np.linalg.lstsq(features / 2.0**60, Y[0].numpy(), rcond=1e-10)[0] / 2.0**60
+    found = features[:, :-1] @ W[0].numpy().T + b[0].numpy()
+    residual = [np.square(fit - Y[0].numpy()).sum() for fit in (found, expected)]
+    assert residual[0] <= residual[1] * (1 + 1e-6)
+
+
+def analytic_oracle(learner: SGD, kept: list[np.ndarray], labels: list[np.ndarray], ridge: float) -> np.ndarray:
+    """Rows (C, d + 1) of the ridge regression on features kept from all tasks."""
+    h, y = np.concatenate(kept), np.concatenate(labels)
+    features = np.concatenate([h, np.ones((len(h), 1))], 1)
+    return np.asarray(Ridge(alpha=ridge * len(h), fit_intercept=False).fit(features, np.eye(6)[y]).coef_)
+
+
+@pytest.mark.parametrize("scenario", ["class", "task"])
+def test_analytic_head_is_ridge_regression_on_the_features_of_all_tasks(scenario: str) -> None:
+    """At the start of a task with its features as they are then, at the end with those it ended with; old tasks' as
+    they were when they ended. Only rows of classes met are written."""
+    stream = toy_stream(scenario, dtype=torch.float64)
+    learner = SGD((6, 8, 6), [0, 1], Options(ridge=1e-3, lr=1e-2), head="analytic", dtype=torch.float64)
+    kept: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+
+    def check(task: TaskData, seen: int) -> np.ndarray:
+        h = forward(learner.layers, learner.sigma, task.x.expand(2, -1, -1)).r[-1][1].numpy()
+        expected = analytic_oracle(learner, [*kept, h], [*labels, task.y.numpy()], 1e-3)[:seen]
+        np.testing.assert_allclose(learner.layers.weights[-1][1, :seen], expected[:, :-1], rtol=1e-6, atol=1e-10)
+        np.testing.assert_allclose(learner.layers.biases[-1][1, :seen], expected[:, -1], rtol=1e-6, atol=1e-10)
+        return h
+
+    for i in range(3):
+        task, seen = stream.data(i, 5), 2 * i + 2
+        unseen = learner.layers.weights[-1][:, seen:].clone()
+        learner.begin_task(task)
+        check(task, seen)
+        train_on(learner, task, 5, begin=False)
+        learner.end_task(task)
+        kept.append(check(task, seen))
+        labels.append(task.y.numpy())
+        assert torch.equal(learner.layers.weights[-1][:, seen:], unseen)
+
+
+def test_importance_and_anchor_are_those_of_the_head_that_is_kept() -> None:
+    """The analytic head is set before a task is consolidated: the anchor is what the network is, not what it was."""
+    learner = make("efc", head="analytic", options=EFCOptions(lr=1e-2))
+    task = toy_stream("class", dtype=torch.float64).data(0, 5)
+    train_on(learner, task, 5)
+    learner.end_task(task)
+    assert torch.equal(learner.memory.anchor, learner.theta)  # type: ignore[attr-defined]
+
+
+def test_domain_incremental_analytic_head_goes_on_with_the_shared_outputs() -> None:
+    stream = toy_stream("domain", dtype=torch.float64)
+    learner = SGD((6, 8, 2), [0], Options(ridge=1e-3, lr=1e-9), head="analytic", dtype=torch.float64)
+    for i in range(3):
+        train_on(learner, stream.data(i, 1), 1)
+        learner.end_task(stream.data(i, 1))
+    x, y = (torch.cat([getattr(stream.data(i, 1), name) for i in range(3)]) for name in "xy")
+    h = forward(learner.layers, learner.sigma, x.unsqueeze(0)).r[-1][0].numpy()
+    features = np.concatenate([h, np.ones((len(h), 1))], 1)
+    expected = Ridge(alpha=1e-3 * len(h), fit_intercept=False).fit(features, np.eye(2)[y]).coef_
+    np.testing.assert_allclose(learner.layers.weights[-1][0], expected[:, :-1], rtol=1e-4, atol=1e-7)
