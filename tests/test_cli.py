@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from efc.cli import main
+from efc.learners import LEARNERS
 
 QUICK = ["run", "--seeds", "2", "--epochs", "2", "--hidden", "16"]
 
@@ -66,6 +67,38 @@ def test_run_json_and_folder_and_rerun(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert comparable(json.loads(again.stdout)) == comparable(document)
     assert (tmp_path / "two" / "config.yaml").read_text() == (tmp_path / "one" / "config.yaml").read_text()
+
+
+def test_all_methods_in_one_table(tmp_path: Path) -> None:
+    """Every method of the package, head policies where they apply, all measures in the document."""
+    done = efc(*QUICK, "--methods", "all", "--scenario", "class,domain", "--json", "--out", "o", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {row["method"] for row in rows} == set(LEARNERS)
+    assert len(rows) == 2 * len(LEARNERS)
+    for row in rows:
+        for measure in ("accuracy", "average_incremental", "forgetting", "bwt", "fwt"):
+            assert len(row[measure]["per_seed"]) == 2
+        share = row["prediction_share"]
+        assert share is None if row["scenario"] == "domain" else [sum(s) for s in share] == pytest.approx([100, 100])
+    mean = {row["method"]: row["accuracy"]["mean"] for row in rows if row["scenario"] == "class"}
+    assert mean["joint"] > mean["sgd"]
+
+
+def test_a_variant_is_named_and_its_values_yield_to_given_ones(tmp_path: Path) -> None:
+    done = efc(
+        *QUICK, "--methods", "efc,ewc", "--head", "least_squares", "--set", "efc.preset=reference",
+        "--set", "efc.beta=2", "--set", "ewc.strength=inf", "--out", "o", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "efc@reference" in done.stdout
+    rows = json.loads((tmp_path / "o" / "results.json").read_text())["rows"]
+    options = rows[0]["config"]["options"]
+    assert (options["form"], options["beta"], options["head_rule"]) == ("bounded", 2, "frozen")
+    assert rows[1]["config"]["options"]["strength"] == "inf"
+    again = efc("run", "--config", "o/config.yaml", "--json", "--out", "p", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert comparable(json.loads(again.stdout)) == comparable({"rows": rows})
 
 
 def test_table_names_every_head_and_fits_eighty_columns(tmp_path: Path) -> None:
@@ -124,6 +157,13 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "evaluate": (["--evaluate", "train"], r"evaluate: unknown value 'train'"),
     "list per run": (["--set", "efc.beta=[1, 2]"], r"efc.beta: one value, please"),
     "swapped letters": (["--methods", "ecf"], r"did you mean 'efc'"),
+    "own method": (["--methods", "nomodule:Mine"], r"methods: there is no module or file 'nomodule'"),
+    "preset": (
+        ["--set", "efc.preset=refrence"],
+        r"efc.preset: unknown value 'refrence' .*'reference'\?",
+    ),
+    "preservation": (["--set", "efc.preservation=ewcc"], r"efc.preservation: unknown value 'ewcc'"),
+    "strength": (["--set", "ewc.strength=-1"], r"ewc.strength: must be at least 0, got -1"),
     "encoder": (["--encoder", "resnet"], r"encoder: unknown value 'resnet' \(did you mean 'resnet18'\?\)"),
 }
 

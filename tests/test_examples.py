@@ -21,7 +21,10 @@ def test_example_runs(example: Path, tmp_path: Path) -> None:
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """(language, text) of the Python and shell blocks of a page, in order."""
+    """(language, text) of the Python and shell blocks of a page, in order.
+
+    A Python block that begins with the name of a file, as a comment, is that file for the blocks after it.
+    """
     return re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
 
 
@@ -32,6 +35,8 @@ def test_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     assert blocks(page)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for language, text in blocks(page):
+        if named := re.match(r"# (\w+\.py)\n", text):
+            (tmp_path / named[1]).write_text(text, encoding="utf-8")
         command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PATH": path})
         assert done.returncode == 0, done.stderr

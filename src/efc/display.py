@@ -27,7 +27,7 @@ def results_table(document: dict[str, Any]) -> Table:
     )
     for name in ("scenario", "method", "head"):
         table.add_column(name, no_wrap=True)
-    for name in ("accuracy %", "forgetting", "unsettled", "seconds"):
+    for name in ("accuracy %", "forgets", "unsettled", "sec"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         unsettled = "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f} %"

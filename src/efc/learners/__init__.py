@@ -14,9 +14,10 @@ from efc.learners.joint import Joint
 from efc.learners.mas import MAS, MASOptions
 from efc.learners.memory import Memory
 from efc.learners.online_ewc import OnlineEWC, OnlineEWCOptions
-from efc.learners.options import Options
+from efc.learners.options import Options, choice, number
 from efc.learners.sgd import SGD
 from efc.learners.si import SI, SIOptions
+from efc.learners.state import Stored
 from efc.plugins import load_object
 
 LEARNERS: dict[str, type[Learner]] = {
@@ -65,6 +66,9 @@ __all__ = [
     "OnlineEWCOptions",
     "Options",
     "SIOptions",
+    "Stored",
     "TaskData",
+    "choice",
     "find_learner",
+    "number",
 ]
