@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efc.core import Anderson, FixedPoint, Newton, Relaxation, Result, Solver, SteadyState
+from efc.core.solvers.anderson import eliminate
 from helpers import Problem, packed
 
 SOLVERS: list[Solver] = [
@@ -196,3 +197,13 @@ def test_newton_with_hundreds_of_classes_on_several_threads() -> None:
         torch.set_num_threads(1)
     assert solution.settled.all()
     torch.testing.assert_close(solution.u, Anderson(tol=1e-9).solve(problem.system()).u, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_elimination_equals_the_library(m: int) -> None:
+    """What the GPU uses in place of a batched solver."""
+    g = torch.Generator().manual_seed(m)
+    root = torch.randn(3, 4, m, 9, generator=g, dtype=torch.float64)
+    G, b = root @ root.transpose(-1, -2), torch.randn(3, 4, m, 1, generator=g, dtype=torch.float64)
+    expected = torch.linalg.solve(G, b).squeeze(-1)
+    torch.testing.assert_close(eliminate(torch.cat([G, b], -1)), expected)

@@ -141,7 +141,7 @@ class EFC(Learner):
     def begin_task(self, task: TaskData) -> None:
         super().begin_task(task)
         if self.memory is not None:
-            self.memory.begin_task()
+            self.memory.begin_task(self)
         if self.feedback is not None:
             self.feedback.warm_up(task)
 

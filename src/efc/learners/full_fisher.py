@@ -72,6 +72,9 @@ class FullFisherMemory(Memory):
 
     def consolidate(self, learner: Learner, task: TaskData) -> None:
         moved = self.layout.views(learner.theta - self.anchor)
+        if learner.head_policy.owns_head:  # old tasks' anchors follow the head: nothing of them is left behind there
+            moved.weights[-1].zero_()
+            moved.biases[-1].zero_()
         starts = range(0, len(self.weight), ROWS)
         shifts = [self.along(moved, slice(start, start + ROWS)) for start in starts]
         if shifts:

@@ -9,7 +9,7 @@ this, not the learner, is most of what lifts the accuracy off the floor: every r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -82,6 +82,8 @@ class RandomHead(Stored):
     """Nothing: new rows stay as they were drawn."""
 
     name = "random"
+    owns_head: ClassVar[bool] = False
+    """Whether rows of old classes, too, are set anew when a task begins."""
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
@@ -121,6 +123,7 @@ class AnalyticHead(RandomHead):
     """All rows seen so far by ridge regression on the moments of all tasks, each taken when its task ended."""
 
     name = "analytic"
+    owns_head = True
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)

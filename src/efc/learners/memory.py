@@ -37,8 +37,12 @@ class Memory(Stored):
         """``dR/dtheta = Omega (theta - theta*)``."""
         return self.omega * (theta - self.anchor)
 
-    def begin_task(self) -> None:
-        """A task begins."""
+    def begin_task(self, learner: Learner) -> None:
+        """A task begins. Where the head has just been solved for anew, that is the head to preserve."""
+        if learner.head_policy.owns_head:
+            head, now = learner.layout.views(self.anchor), learner.layers
+            head.weights[-1].copy_(now.weights[-1])
+            head.biases[-1].copy_(now.biases[-1])
 
     def follow(self, gradient: Tensor, step: Tensor) -> None:
         """A step was taken: the gradient of the loss alone, and what was subtracted from the parameters."""

@@ -53,7 +53,7 @@ class Penalised(SGD):
 
     def begin_task(self, task: TaskData) -> None:
         super().begin_task(task)
-        self.memory.begin_task()
+        self.memory.begin_task(self)
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         statistics = super().descent(x, y)

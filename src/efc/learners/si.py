@@ -33,7 +33,8 @@ class SIMemory(Memory):
         self.path = torch.zeros_like(learner.theta)
         self.travelled = torch.zeros_like(learner.theta)
 
-    def begin_task(self) -> None:
+    def begin_task(self, learner: Learner) -> None:
+        super().begin_task(learner)
         self.path.zero_()
         self.travelled.zero_()
 

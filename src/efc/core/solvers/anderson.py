@@ -58,6 +58,25 @@ def _coefficients(dF: Tensor, F: Tensor) -> Tensor:
     unit = dF / norm.unsqueeze(-1)
     gram = unit @ unit.transpose(-1, -2)
     gram.diagonal(dim1=-2, dim2=-1).add_(max(10 * torch.finfo(F.dtype).eps, 1e-10))
-    solved: Tensor = torch.linalg.solve_ex(gram, unit @ F.unsqueeze(-1)).result.squeeze(-1)
-    finite = torch.nan_to_num(solved, nan=0.0, posinf=0.0, neginf=0.0)
-    return finite / norm
+    rhs = unit @ F.unsqueeze(-1)
+    solved: Tensor = eliminate(torch.cat([gram, rhs], -1)) if F.is_cuda else _solve(gram, rhs)
+    return torch.nan_to_num(solved, nan=0.0, posinf=0.0, neginf=0.0) / norm
+
+
+def _solve(G: Tensor, b: Tensor) -> Tensor:
+    solved: Tensor = torch.linalg.solve_ex(G, b).result.squeeze(-1)
+    return solved
+
+
+def eliminate(augmented: Tensor) -> Tensor:
+    """Gauss-Jordan on ``[G | b]`` (..., m, m + 1), G positive definite: ``G^{-1} b``.
+
+    A handful of elementwise passes over all samples at once: on a GPU the library's batched solver goes from one small
+    matrix to the next.
+    """
+    for k in range(augmented.shape[-2]):
+        row = augmented[..., k, :] / augmented[..., k, k, None]
+        column = augmented[..., :, k].clone()
+        column[..., k] -= 1.0  # so that row k itself becomes `row`
+        augmented = augmented - column.unsqueeze(-1) * row.unsqueeze(-2)
+    return augmented[..., -1]
