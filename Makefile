@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 .PHONY: demo test format clean
 
 demo: $(VENV)/.installed
-	$(BIN)/efc run --dataset digits --scenario class --methods efc,ewc,sgd --head random,least_squares --seeds 5 \
+	$(BIN)/efc run --dataset digits --scenario class --methods efc,ewc,sgd \
+	  --head random,least_squares,analytic --seeds 5 \
 	  --out results/demo --overwrite
 
 test: $(VENV)/.installed-dev

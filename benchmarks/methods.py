@@ -2,8 +2,8 @@
 
     python benchmarks/methods.py --dataset mnist --json costs.json
 
-All learners stand side by side in one process, at the same place: in the middle of the second task, five runs, a batch of
-256. Their steps are timed in turn, so that what else the machine does falls on all alike; the figure is the median.
+All learners stand side by side in one process, at the same place: in the middle of the second task, five runs, a batch
+of 256. Their steps are timed in turn, so that what else the machine does falls on all alike; the figure is the median.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +51,20 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     stream = split(load(arguments.dataset, data_dir=arguments.data_dir), scenario="class").to(device)
     sizes = (stream.n_features, *(int(width) for width in arguments.hidden.split(",")), stream.n_outputs)
     learners = {name: find_learner(name)(sizes, range(arguments.runs), device=device) for name in LEARNERS}
-    consolidation, step_times = {}, {name: [] for name in learners}
+    seconds = {name: stream.data(1, 1000, learner.joint) for name, learner in learners.items()}
+    consolidation: dict[str, float] = {}
+    step_times: dict[str, list[float]] = {name: [] for name in learners}
     for name, learner in learners.items():
-        first, second = (stream.data(i, 1000, learner.joint) for i in (0, 1))
+        first = stream.data(0, 1000, learner.joint)
         learner.begin_task(first)
         steps(learner, first, arguments.batch, 20)
-        consolidation[name] = timed(device, lambda learner=learner, first=first: learner.end_task(first))
-        learner.begin_task(second)
-        steps(learner, second, arguments.batch, 5)
+        consolidation[name] = timed(device, partial(learner.end_task, first))
+        learner.begin_task(seconds[name])
+        steps(learner, seconds[name], arguments.batch, 5)
     for _ in range(arguments.repeats):
         for name, learner in learners.items():
-            second = stream.data(1, 1000, learner.joint)
-            step_times[name].append(timed(device, lambda: steps(learner, second, arguments.batch, 1)))
+            one = partial(steps, learner, seconds[name], arguments.batch, 1)
+            step_times[name].append(timed(device, one))
     median = {name: statistics.median(times) for name, times in step_times.items()}
     epoch = -(-len(stream.data(0, 1).y) // arguments.batch) * median["sgd"]
     return [

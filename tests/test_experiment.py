@@ -7,7 +7,7 @@ import pytest
 import efc
 from efc.config import make_config
 from efc.errors import EFCError
-from efc.learners import HEADS, LEARNERS
+from efc.learners import LEARNERS
 from efc.presets import find_preset
 from efc.streams import SCENARIOS
 
@@ -57,7 +57,7 @@ def test_every_method_has_a_preset_chosen_with_the_same_budget() -> None:
     tried = set()
     for scenario in SCENARIOS:
         for method in LEARNERS:
-            for head in HEADS:
+            for head in LEARNERS[method].heads:
                 entry = _load("digits")[scenario][method][head]
                 tried.add(entry["settings_tried"])
                 make_config({"scenario": scenario, "methods": method, "head": head})

@@ -66,7 +66,7 @@ class EFCOptions(Options):
     preservation: str | Callable[[Parameters], Parameters] = function_or(
         "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"
     )
-    beta: PerRun = number(10.0, inclusive=True, search=(1e-2, 1e4), doc="strength of preservation")
+    beta: PerRun = number(10.0, inclusive=True, search=(1e-1, 1e5), doc="strength of preservation")
     head_beta: PerRun = number(
         10.0, inclusive=True, search=(0.1, 100.0), doc="further factor of the head's preservation"
     )
@@ -80,7 +80,7 @@ class EFCOptions(Options):
     k_p: PerRun = number(0.0, inclusive=True, doc="proportional part of the gain")
     lam: PerRun = number(0.01, inclusive=True, high=1.0, doc="how far the weak target lies from the free output")
     target: str = choice("weak", TARGETS, doc="weak: r* = p - lambda (p - y); strong: r* = y")
-    feedback: str = choice("jacobian", FEEDBACKS, search=("jacobian", "least_control"))
+    feedback: str = choice("jacobian", FEEDBACKS)
     output: str = choice("softmax", OUTPUTS)
     form: str = choice("multiplicative", FORMS, doc="how control meets a neuron")
     head_rule: str = choice("signal", HEAD_RULES)
