@@ -3,10 +3,10 @@
     python benchmarks/tune.py --dataset digits --settings 192 --out src/efc/presets/digits.yaml
 
 Every method gets the same number of settings, for every scenario and head policy: half of them a Sobol sequence over
-the space its options declare (and, for the analytic head, its ridge), half another in a box around the best of the first
-half, a quarter as wide in every direction. Settings that differ only in numbers train side by side on the run axis. A
-quarter of the training data is the validation part, the test data are not looked at, and the seeds (from 100 on) are not
-those of reported results. A file that exists is added to.
+the space its options declare (and, for the analytic head, its ridge), half another in a box around the best of the
+first half, a quarter as wide in every direction. Settings that differ only in numbers train side by side on the run
+axis. A quarter of the training data is the validation part, the test data are not looked at, and the seeds (from 100
+on) are not those of reported results. A file that exists is added to.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ import torch
 from efc.errors import EFCError
 from efc.learners import EFC, SGD, EFCOptions, Options, TaskData
 from efc.streams import Stream
-from efc.training import shuffled, train
+from efc.training import Training, orders, train
 from tasks import toy_stream
 
 
 def test_every_run_sees_every_sample_once_in_its_own_order() -> None:
     def epoch(seeds: list[int]) -> torch.Tensor:
         generators = [torch.Generator().manual_seed(s) for s in seeds]
-        return torch.cat(list(shuffled(23, 5, generators, torch.device("cpu"))), 1)
+        return orders(23, generators)
 
     both = epoch([4, 9])
     assert torch.equal(both.sort(1).values, torch.arange(23).expand(2, -1))
@@ -66,6 +66,53 @@ def test_validation_part_is_evaluated_when_asked_for() -> None:
         train(learner, stream, evaluate="tests")
     with pytest.raises(EFCError, match="epochs"):
         train(learner, stream, epochs=0)
+
+
+def test_batches_are_the_orders_cut_up() -> None:
+    """Every epoch of every run trains on every sample once, in batches of the size asked for."""
+
+    class Watched(SGD):
+        def step(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+            seen.append(x.clone())
+            return super().step(x, y)
+
+    seen: list[torch.Tensor] = []
+    stream = toy_stream("class")
+    train(Watched((6, 4, 6), [0, 1]), stream, epochs=2, batch_size=7)
+    n = [len(task.parts["train"].y) for task in stream.tasks]
+    assert [x.shape[1] for x in seen] == [min(7, m - at) for m in n for _ in range(2) for at in range(0, m, 7)]
+    first = torch.cat(seen[: -(-n[0] // 7)], 1)
+    for run in range(2):
+        assert torch.equal(first[run].sort(0).values, stream.tasks[0].parts["train"].x.sort(0).values)
+    assert not torch.equal(first[0], first[1])
+
+
+@pytest.mark.parametrize("word", ["batch", "epoch", "task"])
+@pytest.mark.parametrize("make", [lambda: EFC((6, 8, 6), [0, 1], EFCOptions(lr=1e-2)), lambda: SGD((6, 8, 6), [3])])
+def test_stopped_at_every_boundary_and_gone_on_with_is_the_whole_bit_for_bit(
+    make: Callable[[], SGD], word: str
+) -> None:
+    """At every single batch (epoch, task): stop, take the state, give it to a fresh training, go on."""
+    stream = toy_stream("class")
+    whole = Training(make(), stream, 2, 8)
+    assert whole.run()
+    state: dict[str, torch.Tensor] = {}
+    stops = 0
+    while True:
+        part = Training(make(), stream, 2, 8)
+        if state:
+            part.load_state_dict(state)
+        done = part.run(boundary=lambda at: at == word)
+        state = {key: value.clone() for key, value in part.state_dict().items()}
+        if done:
+            break
+        stops += 1
+    assert stops >= {"batch": 20, "epoch": 6, "task": 2}[word]
+    for key, value in whole.state_dict().items():
+        if key != "seconds":
+            assert torch.equal(torch.nan_to_num(value), torch.nan_to_num(state[key])), key
+    np.testing.assert_array_equal(whole.result().confusion, part.result().confusion)
+    np.testing.assert_equal(whole.result().unsettled, part.result().unsettled)
 
 
 class Oracle(SGD):

@@ -13,10 +13,10 @@ import yaml
 from efc.core.activations import ACTIVATIONS
 from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
+from efc.evaluation import EVALUATED
 from efc.learners import HEADS, LEARNERS, Learner, find_learner
 from efc.presets import find_preset, training_preset
 from efc.streams import SCENARIOS, check_name, usual_tasks
-from efc.training import EVALUATED
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Training a learner on a stream: batches with a run axis, evaluation after every task."""
+"""Training on a stream: batches with a run axis, evaluation after every task; to be stopped and gone on with."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from efc.errors import EFCError, choose
-from efc.learners.base import CHUNK, Learner
+from efc.evaluation import EVALUATED, accuracy, confusion
+from efc.learners.base import Learner, TaskData
+from efc.learners.state import Generators
 from efc.metrics import Array
 from efc.streams.split import Stream
 
-EVALUATED = ("test", "validation")
 SMALL = 10_000_000
 """Multiplications in a step's largest matrix product below which a second thread gains little on an idle CPU (a fifth,
 for the digits) and costs much on a busy one."""
@@ -42,6 +43,8 @@ class TrainingResult:
 
 Progress = Callable[[int, int, int], None]
 """Called after every epoch with (task, epoch, epochs), counted from 1."""
+Boundary = Callable[[str], bool]
+"""Called after every ``batch``, ``epoch`` and ``task`` with this word; true means: stop here, for now."""
 
 
 def train(
@@ -53,113 +56,158 @@ def train(
     progress: Progress | None = None,
 ) -> TrainingResult:
     """Train on task after task; measure on the ``test`` (or ``validation``) part of all tasks met so far after each."""
-    if epochs < 1 or batch_size < 1:
-        raise EFCError(f"epochs, batch_size: must be at least 1, got {epochs} and {batch_size}")
-    choose("evaluate", evaluate, EVALUATED)
-    # Units that are silent for long let Adam's moments decay into denormals, which are many times slower on a CPU.
-    torch.set_flush_denormal(True)
-    threads = torch.get_num_threads()
-    if _largest_product(learner, batch_size) < SMALL:
-        torch.set_num_threads(1)
-    try:
-        return _train(learner, stream, epochs, batch_size, evaluate, progress)
-    finally:
-        torch.set_num_threads(threads)
+    training = Training(learner, stream, epochs, batch_size, evaluate)
+    training.run(progress)
+    return training.result()
 
 
-def _largest_product(learner: Learner, batch_size: int) -> int:
-    return learner.runs * batch_size * max(W.shape[1] * W.shape[2] for W in learner.layers.weights)
+class Training:
+    """One training on its way. ``state_dict`` between two batches holds all that is needed to go on bit for bit."""
 
-
-def _train(
-    learner: Learner, stream: Stream, epochs: int, batch_size: int, evaluate: str, progress: Progress | None
-) -> TrainingResult:
-    began = time.perf_counter()
-    generators = [torch.Generator().manual_seed(1_000_003 * seed + 1) for seed in learner.seeds]
-    T = len(stream.tasks)
-    A = np.full((learner.runs, T, T), np.nan)
-    untrained = np.stack([100 * accuracy(learner, stream, j, after=j, part=evaluate) for j in range(T)], 1)
-    before = untrained.copy()
-    tally = _Tally(learner.runs)
-    for i in range(T):
-        if i > 0:
-            before[:, i] = 100 * accuracy(learner, stream, i, after=i, part=evaluate)
-        task = stream.data(i, steps=0, joint=learner.joint)
-        task = replace(task, steps=epochs * -(-len(task.y) // batch_size))
-        learner.begin_task(task)
-        for epoch in range(epochs):
-            if learner.takes_steps:
-                for index in shuffled(len(task.y), batch_size, generators, task.y.device):
-                    tally.add(learner.step(task.x[index], task.y[index]), index.shape[1])
-            if progress is not None:
-                progress(i + 1, epoch + 1, epochs)
-        learner.end_task(task)
-        for j in range(i + 1):
-            A[:, i, j] = 100 * accuracy(learner, stream, j, after=i, part=evaluate)
-    finite = torch.isfinite(learner.theta).all(1).tolist()
-    return TrainingResult(
-        accuracy_matrix=A,
-        before=before,
-        untrained=untrained,
-        confusion=confusion(learner, stream, evaluate),
-        unsettled=tally.share(),
-        seconds=time.perf_counter() - began,
-        diverged=[run for run, ok in enumerate(finite) if not ok],
-    )
-
-
-def shuffled(n: int, batch_size: int, generators: Sequence[torch.Generator], device: torch.device) -> Iterator[Tensor]:
-    """Index batches (R, B) of one epoch: every run in its own order, drawn from its own generator."""
-    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
-    yield from order.split(batch_size, dim=1)
-
-
-def predictions(learner: Learner, stream: Stream, task: int, after: int, part: str) -> Iterator[tuple[Tensor, Tensor]]:
-    """(predicted outputs (R, B), true outputs (B,)) in chunks; a run that is not finite predicts -1, which is wrong."""
-    data, classes = stream.tasks[task].parts[part], stream.active(task, after)
-    for x, y in zip(data.x.split(CHUNK), data.y.split(CHUNK), strict=True):
-        z = learner.logits(x, classes)
-        yield torch.where(torch.isfinite(z).all(-1), classes.start + z.argmax(-1), -1), y
-
-
-def accuracy(learner: Learner, stream: Stream, task: int, after: int, part: str) -> Array:
-    """(R,): share of right predictions on one task."""
-    hits = torch.zeros(learner.runs, dtype=torch.float64)
-    n = 0
-    for predicted, y in predictions(learner, stream, task, after, part):
-        hits += (predicted == y).sum(1).cpu()
-        n += len(y)
-    if n == 0:
-        raise EFCError(f"evaluate: task {task} has no {part} samples")
-    return (hits / n).numpy()
-
-
-def confusion(learner: Learner, stream: Stream, part: str) -> Array:
-    """(R, outputs, outputs): counts over all tasks after the last one, true outputs by rows."""
-    K = stream.n_outputs
-    counts = torch.zeros(learner.runs, K, K + 1, dtype=torch.float64)
-    runs = torch.arange(learner.runs).unsqueeze(1)
-    for j in range(len(stream.tasks)):
-        for predicted, y in predictions(learner, stream, j, len(stream.tasks) - 1, part):
-            # Column K collects what a diverged run (-1) did not answer; it is cut off below.
-            column = torch.where(predicted < 0, K, predicted).cpu()
-            where = (runs.expand_as(column), y.cpu().expand_as(column), column)
-            counts.index_put_(where, torch.ones_like(column, dtype=torch.float64), accumulate=True)
-    return counts[..., :K].numpy()
-
-
-class _Tally:
-    """Adds up how many of the samples trained on did not settle."""
-
-    def __init__(self, runs: int) -> None:
+    def __init__(
+        self, learner: Learner, stream: Stream, epochs: int = 20, batch_size: int = 32, evaluate: str = "test"
+    ) -> None:
+        if epochs < 1 or batch_size < 1:
+            raise EFCError(f"epochs, batch_size: must be at least 1, got {epochs} and {batch_size}")
+        self.learner, self.stream, self.epochs, self.batch_size = learner, stream, epochs, batch_size
+        self.part = choose("evaluate", evaluate, EVALUATED)
+        R, T = learner.runs, len(stream.tasks)
+        self.generators = Generators(learner.seeds, purpose=1)
+        self.order: Tensor | None = None
+        self.order_from = self.generators.state_dict()["generators"]
+        self.task = self.epoch = self.batch = 0
+        self.begun = False
+        self.A = np.full((R, T, T), np.nan)
+        self.untrained = np.zeros((R, T))
+        self.before = np.zeros((R, T))
         self.unsettled: Tensor | None = None
         self.samples = 0
+        self.seconds = 0.0
 
-    def add(self, statistics: dict[str, Tensor], samples: int) -> None:
+    @property
+    def finished(self) -> bool:
+        return self.task == len(self.stream.tasks)
+
+    def run(self, progress: Progress | None = None, boundary: Boundary | None = None) -> bool:
+        """Go on from where it stands; true when the last task has been learned, false if it was told to stop."""
+        # Units that are silent for long let Adam's moments decay into denormals, which are many times slower on a CPU.
+        torch.set_flush_denormal(True)
+        threads = torch.get_num_threads()
+        if self._largest_product() < SMALL:
+            torch.set_num_threads(1)
+        began, before = time.perf_counter(), self.seconds
+        try:
+            for word in self._steps():
+                self.seconds = before + time.perf_counter() - began
+                if word == "epoch" and progress is not None:
+                    progress(self.task + 1, self.epoch, self.epochs)
+                if boundary is not None and boundary(word):
+                    return self.finished
+        finally:
+            torch.set_num_threads(threads)
+        return True
+
+    def _steps(self) -> Iterator[str]:
+        """The training itself, pausing after every batch, epoch and task."""
+        learner = self.learner
+        while not self.finished:
+            task = self._data()
+            if not self.begun:
+                self._look_ahead()
+                learner.begin_task(task)
+                self.begun = True
+            while self.epoch < self.epochs:
+                for index in self._batches(task):
+                    self._tally(learner.step(task.x[index], task.y[index]), index.shape[1])
+                    self.batch += 1
+                    yield "batch"
+                self.order, self.batch = None, 0
+                self.epoch += 1
+                yield "epoch"
+            learner.end_task(task)
+            for j in range(self.task + 1):
+                self.A[:, self.task, j] = self._accuracy(j, after=self.task)
+            self.task, self.epoch, self.begun = self.task + 1, 0, False
+            yield "task"
+
+    def _data(self) -> TaskData:
+        task = self.stream.data(self.task, steps=0, joint=self.learner.joint)
+        return replace(task, steps=self.epochs * -(-len(task.y) // self.batch_size))
+
+    def _look_ahead(self) -> None:
+        """Before a task is learned: how well is it known already, and how well without any training?"""
+        if self.task == 0:
+            self.untrained = np.stack([self._accuracy(j, after=j) for j in range(len(self.stream.tasks))], 1)
+            self.before = self.untrained.copy()
+        else:
+            self.before[:, self.task] = self._accuracy(self.task, after=self.task)
+
+    def _accuracy(self, task: int, after: int) -> Array:
+        return 100 * accuracy(self.learner, self.stream, task, after, self.part)
+
+    def _batches(self, task: TaskData) -> tuple[Tensor, ...]:
+        """Index batches (R, B) of the epoch that are still to come: every run in its own order."""
+        if not self.learner.takes_steps:
+            return ()
+        if self.order is None:
+            self.order_from = self.generators.state_dict()["generators"]
+            self.order = orders(len(task.y), self.generators.each).to(task.y.device)
+        return tuple(self.order.split(self.batch_size, dim=1))[self.batch :]
+
+    def _tally(self, statistics: dict[str, Tensor], samples: int) -> None:
+        """Add up how many of the samples trained on did not settle."""
         if "unsettled" in statistics:
             new = statistics["unsettled"]
             self.unsettled = new if self.unsettled is None else self.unsettled + new
             self.samples += samples
 
-    def share(self) -> Array | None:
-        return None if self.unsettled is None else (self.unsettled.double() / self.samples).cpu().numpy()
+    def _largest_product(self) -> int:
+        learner = self.learner
+        return learner.runs * self.batch_size * max(W.shape[1] * W.shape[2] for W in learner.layers.weights)
+
+    def result(self) -> TrainingResult:
+        """What was achieved, once it is finished."""
+        finite = torch.isfinite(self.learner.theta).all(1).tolist()
+        share = None if self.unsettled is None else (self.unsettled.double() / self.samples).cpu().numpy()
+        return TrainingResult(
+            accuracy_matrix=self.A,
+            before=self.before,
+            untrained=self.untrained,
+            confusion=confusion(self.learner, self.stream, self.part),
+            unsettled=share,
+            seconds=self.seconds,
+            diverged=[run for run, ok in enumerate(finite) if not ok],
+        )
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything, as plain tensors; the order of an epoch under way is drawn again from where it was drawn."""
+        generators = self.generators.state_dict()["generators"] if self.order is None else self.order_from
+        unsettled = torch.zeros(self.learner.runs, dtype=torch.int64) if self.unsettled is None else self.unsettled
+        own = {
+            "position": torch.tensor([self.task, self.epoch, self.batch, int(self.begun), self.samples]),
+            "seconds": torch.tensor(self.seconds, dtype=torch.float64),
+            "generators": generators,
+            "accuracy_matrix": torch.as_tensor(self.A),
+            "before": torch.as_tensor(self.before),
+            "untrained": torch.as_tensor(self.untrained),
+            "unsettled": unsettled,
+        }
+        return own | {f"learner.{key}": value for key, value in self.learner.state_dict().items()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a state of a training that was made with the same arguments."""
+        prefix = "learner."
+        self.learner.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+        self.task, self.epoch, self.batch, begun, self.samples = state["position"].tolist()
+        self.begun, self.seconds = bool(begun), float(state["seconds"])
+        self.order = None
+        self.generators.load_state_dict({"generators": state["generators"]})
+        self.A, self.before, self.untrained = (
+            state[name].cpu().numpy().copy() for name in ("accuracy_matrix", "before", "untrained")
+        )
+        self.unsettled = state["unsettled"].to(self.learner.theta.device) if self.samples else None
+
+
+def orders(n: int, generators: Sequence[torch.Generator]) -> Tensor:
+    """(R, n): a permutation for every run, drawn from its own generator."""
+    return torch.stack([torch.randperm(n, generator=generator) for generator in generators])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, SGD, DEROptions, EFCOptions, FullFisher, FullFisherOptions, Options
-from efc.training import shuffled, train
+from efc.training import orders, train
 from learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
 from tasks import toy_stream
 
@@ -127,7 +127,7 @@ def test_learns_a_separable_stream_and_leaves_inactive_outputs_alone(name: str, 
     unseen = learner.layers.weights[-1][:, task.active.stop :].clone()
     learner.begin_task(task)
     for _ in range(20):
-        for index in shuffled(len(task.y), 8, [torch.Generator().manual_seed(s) for s in (0, 1)], task.y.device):
+        for index in orders(len(task.y), [torch.Generator().manual_seed(s) for s in (0, 1)]).split(8, dim=1):
             learner.step(task.x[index], task.y[index])
     learner.end_task(task)
     predicted = learner.logits(task.x, task.active).argmax(-1) + task.active.start
