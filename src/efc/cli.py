@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from efc.cli_bench import bench_command, sweep_command
+from efc.cli_common import (
+    METHODS_HELP,
+    CheckpointMinutes,
+    Engines,
+    RayAddress,
+    Workers,
+    check_folder,
+    conclude,
+)
 from efc.cli_data import app as data_app
-from efc.config import DEFAULT_METHODS, load_yaml, make_config, parse_set
-from efc.display import RunProgress, results_table, warnings
+from efc.cli_runs import app as runs_app
+from efc.config import load_yaml, make_config, parse_set
 from efc.environment import code_version
 from efc.errors import EFCError
-from efc.experiment import execute
-from efc.learners import LEARNERS
-from efc.output import prepare_folder, to_json, write_atomically
-from efc.plots import accuracy_matrices
-
-METHODS_HELP = (
-    f"all, or one or several of {', '.join(LEARNERS)}, or your own as module:Class. "
-    f"Default: {','.join(DEFAULT_METHODS)}."
-)
+from efc.runs.files import write_atomically
+from efc.session import Means, Session
 
 app = typer.Typer(
     help="Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept.",
@@ -77,60 +78,54 @@ def run_command(
     ] = None,
     evaluate: Annotated[str | None, typer.Option(help="Measure on test (default) or validation data.")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file, such as a saved config.yaml.")] = None,
+    preset: Annotated[Path | None, typer.Option(help="Options found by efc sweep.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting, e.g. efc.beta=0.1; may be repeated.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Results folder. Default: results/run-DATE-TIME.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results in --out.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Results folder. Default: results/DATASET-HASH.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Compute again what --out holds already.")] = False,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    engine: Engines = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    checkpoint_minutes: CheckpointMinutes = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document on stdout.")] = False,
 ) -> None:
     """Train methods on a stream of tasks and compare them.
 
     For instance: efc run --methods efc,ewc,sgd --scenario class,task --seeds 5
+
+    Interrupted, it goes on where it stopped when the same command is given again.
     """
     flags: dict[str, Any] = {
         "dataset": dataset, "encoder": encoder, "encoder_weights": encoder_weights, "tasks": tasks,
         "classes_per_task": classes_per_task, "data_dir": data_dir, "scenario": scenario, "methods": methods,
         "head": head, "seeds": seeds, "epochs": epochs, "hidden": hidden, "activation": activation, "solver": solver,
-        "evaluate": evaluate, "device": device,
+        "evaluate": evaluate, "device": device, "preset_file": None if preset is None else str(preset),
     }  # fmt: skip
     resolved = make_config(
         {} if config is None else load_yaml(config),
         {key: value for key, value in flags.items() if value is not None},
         *(parse_set(text) for text in set_ or []),
     )
-    folder = out or Path("results") / f"run-{datetime.now():%Y%m%d-%H%M%S}"
-    prepare_folder(folder, overwrite)
+    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes)
+    folder = out or Path("results") / f"{resolved.dataset.replace(':', '-').replace('/', '-')}-{resolved.digest()[:8]}"
+    check_folder(folder, resolved.to_yaml(), overwrite)
     console = Console(stderr=True)
-    try:
-        with RunProgress(resolved, console) as progress:
-            document = execute(
-                resolved,
-                command=shlex.join(["efc", *sys.argv[1:]]),
-                listener=progress,
-                data_progress=progress.transfers,
-                announce=progress.announce,
-            )
-    except KeyboardInterrupt:
-        console.print("efc: interrupted; no results were written", highlight=False)
-        raise typer.Exit(130) from None
-    text = to_json(document)
-    write_atomically(folder / "config.yaml", resolved.to_yaml())
-    write_atomically(folder / "results.json", text)
-    try:
-        accuracy_matrices(document, folder / "matrices.png")
-    except EFCError as problem:
-        console.print(f"No picture: {problem}", highlight=False, markup=False)
-    for line in warnings(document):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if json:
-        print(text)
-    else:
-        Console().print(results_table(document))
-    console.print(f"Results in {folder}", highlight=False, markup=False, soft_wrap=True)
+    with Session(folder, means, console) as session:
+        write_atomically(folder / "config.yaml", resolved.to_yaml())
+        plan = session.plan([resolved])
+        if overwrite:
+            session.store.forget([run.id for run in plan.runs])
+            plan = session.plan([resolved])
+        for text in plan.described:
+            session.tell(text)
+        conclude(session, plan, session.compute(plan), json)
 
 
+app.command(name="bench")(bench_command)
+app.command(name="sweep")(sweep_command)
+app.add_typer(runs_app, name="runs")
 app.add_typer(data_app, name="data")
 
 

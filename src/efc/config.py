@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -69,6 +70,10 @@ class RunConfig:
         if not self.rows:
             raise EFCError("methods: at least one is needed")
 
+    def digest(self) -> str:
+        """Hexadecimal digits that stand for the settings."""
+        return hashlib.sha256(self.to_yaml().encode()).hexdigest()
+
     def to_yaml(self) -> str:
         """A complete configuration that `efc run --config` takes as it is."""
         plain = asdict(self) | {"rows": [asdict(row) for row in self.rows], "hidden": list(self.hidden)}
@@ -78,7 +83,7 @@ class RunConfig:
 DEFAULT_METHODS = ("efc", "ewc", "sgd")
 _PLAIN = tuple(f.name for f in fields(RunConfig) if f.name != "rows")
 _LISTS = {"scenario": SCENARIOS, "head": HEADS}
-_KEYS = (*_PLAIN, *_LISTS, "methods", "solver", "rows", *LEARNERS)
+_KEYS = (*_PLAIN, *_LISTS, "methods", "solver", "preset_file", "rows", *LEARNERS)
 
 
 def make_config(*layers: Mapping[str, Any]) -> RunConfig:
@@ -120,12 +125,14 @@ def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
             raise EFCError(f"{clash[0]}: the configuration spells its rows out; drop its `rows` or this setting")
         return [_given_row(index, row, settings) for index, row in enumerate(_list(settings["rows"]))]
     rows = []
+    file = settings.get("preset_file")
+    own = None if file is None else load_yaml(Path(str(file)), "--preset")
     for scenario in _names("scenario", settings, ("class",)):
         for method in _methods(settings):
             learner = find_learner(method)
             wanted = [h for h in _names("head", settings, (learner.shipped_head,)) if h in learner.heads]
             for head in wanted or [learner.shipped_head]:
-                preset = find_preset(preset_name, scenario, method, head)
+                preset = find_preset(preset_name, scenario, method, head, own)
                 rows.append(_row(method, head, scenario, _layered(learner, preset, settings)))
     return rows
 
@@ -179,15 +186,15 @@ def _row(method: str, head: str, scenario: str, options: Mapping[str, Any]) -> R
     return Row(method, head, scenario, complete)
 
 
-def load_yaml(path: Path) -> dict[str, Any]:
+def load_yaml(path: Path, argument: str = "--config") -> dict[str, Any]:
     """Read a configuration file."""
     try:
         content = parse(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise EFCError(f"--config: cannot read {path}: {problem.strerror}") from None
+        raise EFCError(f"{argument}: cannot read {path}: {problem.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise EFCError(f"--config: {path} is not valid YAML: {' '.join(str(problem).split())}") from None
-    return _sections(f"--config {path}", {} if content is None else content)
+        raise EFCError(f"{argument}: {path} is not valid YAML: {' '.join(str(problem).split())}") from None
+    return _sections(f"{argument} {path}", {} if content is None else content)
 
 
 def parse_set(text: str) -> dict[str, Any]:

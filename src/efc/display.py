@@ -3,44 +3,59 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from efc.config import Row, RunConfig
+from efc.paper import reported
+from efc.runs.plan import Pack
 
 
-def results_table(document: dict[str, Any]) -> Table:
-    """Method, head policy, accuracy, forgetting, seconds; one line per row of the document. Fits 80 columns."""
-    rows = document["rows"]
-    seeds = len(rows[0]["seeds"])
-    tasks = len(rows[0]["tasks"])
+def results_table(document: dict[str, Any]) -> RenderableType:
+    """One table per data set: method, head policy, accuracy (the paper's beside it, where it has one), forgetting."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in document["rows"]:
+        groups.setdefault((row["dataset"], row["encoder"]), []).append(row)
+    return Group(*(_table(rows) for rows in groups.values()))
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    """Fits 80 columns."""
+    seeds, tasks = len(rows[0]["seeds"]), len(rows[0]["tasks"])
+    encoder = "" if rows[0]["encoder"] == "none" else f" ({rows[0]['encoder']})"
     table = Table(
-        title=f"{rows[0]['dataset']}, {_count(tasks, 'task')}, {_count(seeds, 'seed')}",
+        title=f"{rows[0]['dataset']}{encoder}, {_count(tasks, 'task')}, {_count(seeds, 'seed')}",
         caption=f"after the last task, on {rows[0]['evaluated_on']} data, mean ± standard deviation over seeds",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
+    paper = any(reported(row) for row in rows)
     for name in ("scenario", "method", "head"):
         table.add_column(name, no_wrap=True)
-    for name in ("accuracy %", "forgets", "unsettled", "sec"):
+    for name in ("accuracy %", *(["paper %"] if paper else []), "forgets", "unsettled", "sec"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        unsettled = "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f} %"
+        theirs = reported(row)
         table.add_row(
             row["scenario"],
             method_label(row),
             row["head"],
-            f"{row['accuracy']['mean']:.1f}" + (f" ± {row['accuracy']['std']:.1f}" if seeds > 1 else ""),
+            _spread(row["accuracy"]["mean"], row["accuracy"]["std"], seeds),
+            *([_spread(*theirs, 5) if theirs else ""] if paper else []),
             f"{row['forgetting']['mean']:.1f}" if tasks > 1 else "",
-            unsettled,
+            "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f} %",
             f"{row['seconds']:.1f}",
         )
     return table
+
+
+def _spread(mean: float, std: float, seeds: int) -> str:
+    return f"{mean:.1f}" + (f" ± {std:.1f}" if seeds > 1 else "")
 
 
 def method_label(row: dict[str, Any]) -> str:
@@ -100,6 +115,13 @@ class Transfers:
         self.console.print(line, highlight=False, markup=False, end=end)
 
 
+def duration(seconds: float) -> str:
+    """A time for a person: 8 s, 3 min, 2.5 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def _amount(n: float) -> str:
     """A count for a person: 950, 12.3k, 4.5M."""
     for size, divisor, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
@@ -108,11 +130,11 @@ def _amount(n: float) -> str:
     return f"{n:.0f}"
 
 
-class RunProgress:
-    """A live bar per row on a terminal; one line per finished row in a log file."""
+class PackProgress:
+    """A live bar per pack and one for all on a terminal; one line per learned task in a log file."""
 
-    def __init__(self, config: RunConfig, console: Console) -> None:
-        self.console, self.tasks = console, config.tasks
+    def __init__(self, packs: Sequence[Pack], console: Console) -> None:
+        self.console = console
         self.transfers = Transfers(console)
         self.bars = Progress(
             TextColumn("{task.description}"),
@@ -123,22 +145,26 @@ class RunProgress:
             console=console,
             disable=not console.is_terminal,
         )
-        self.ids = {
-            id(row): self.bars.add_task(_label(row), total=config.tasks * config.epochs, at="waiting", start=False)
-            for row in config.rows
-        }
+        self.all = self.bars.add_task("all", total=sum(map(_epochs, packs)), at="") if len(packs) > 1 else None
+        self.ids: dict[str, TaskID] = {}
+        self.done: dict[str, int] = {}
 
-    def __call__(self, row: Row, task: int, epoch: int, epochs: int) -> None:
-        bar = self.ids[id(row)]
-        if (task, epoch) == (1, 1):
-            self.bars.start_task(bar)
-        done = (task, epoch) == (self.tasks, epochs)
-        at = "done" if done else f"task {task}/{self.tasks} epoch {epoch}/{epochs}"
-        self.bars.update(bar, advance=1, at=at)
+    def __call__(self, pack: Pack, task: int, epoch: int, epochs: int) -> None:
+        tasks = pack.settings["tasks"]
+        if pack.id not in self.ids:
+            self.ids[pack.id] = self.bars.add_task(pack.label, total=_epochs(pack), at="")
+        done = (task - 1) * epochs + epoch
+        self.done[pack.id] = done
+        finished = done == tasks * epochs
+        at = f"task {task}/{tasks} epoch {epoch}/{epochs}"
+        # A terminal holds the bars of what is running; what is finished is counted in the one for all.
+        self.bars.update(self.ids[pack.id], completed=done, at=at, visible=not finished or self.all is None)
+        if self.all is not None:
+            self.bars.update(self.all, completed=sum(self.done.values()))
         if not self.console.is_terminal and epoch == epochs:
-            self.console.print(f"{_label(row)}: task {task}/{self.tasks} learned", highlight=False)
+            self.tell(f"{pack.label}: task {task}/{tasks} learned")
 
-    def announce(self, text: str) -> None:
+    def tell(self, text: str) -> None:
         """Say something above the bars."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -152,5 +178,5 @@ class RunProgress:
         self.bars.stop()
 
 
-def _label(row: Row) -> str:
-    return f"{row.method.rpartition(':')[2]} ({row.head}, {row.scenario})"
+def _epochs(pack: Pack) -> int:
+    return int(pack.settings["tasks"] * pack.settings["epochs"])

@@ -99,8 +99,10 @@ class DEROptions(Options):
     """``alpha`` weighs the old logits."""
 
     alpha: PerRun = number(0.5, inclusive=True, search=(1e-2, 1e2), doc="weight of the distance to the stored logits")
-    buffer: int = number(200, doc="samples kept by each run")
-    replay: int = number(0, inclusive=True, doc="samples replayed in a step, for each loss; 0: as many as are new")
+    buffer: int = number(200, per_run=False, doc="samples kept by each run")
+    replay: int = number(
+        0, inclusive=True, per_run=False, doc="samples replayed in a step, for each loss; 0: as many as are new"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -88,7 +88,9 @@ class EFCOptions(Options):
     solver_options: Mapping[str, Any] = mapping("tol, max_steps, damping, ... of the solver")
     on_failure: str = choice("keep", ON_FAILURE, doc="whether a sample that did not settle counts")
     feedback_options: Mapping[str, Any] = mapping("rate, steps, noise, ... of learned feedback")
-    feedback_warm_up: int = number(50, inclusive=True, doc="bouts of noise before each task (learned feedback)")
+    feedback_warm_up: int = number(
+        50, inclusive=True, per_run=False, doc="bouts of noise before each task (learned feedback)"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,12 +18,14 @@ def number(
     high: float = float("inf"),
     search: tuple[float, float] | None = None,
     doc: str = "",
+    per_run: bool = True,
 ) -> Any:
     """A number, or one per run, above ``low`` (or equal to it, if ``inclusive``) and at most ``high``.
 
-    ``search`` is the range a search for good values covers, evenly in the logarithm.
+    ``search`` is the range a search for good values covers, evenly in the logarithm; ``per_run`` says whether runs that
+    are trained side by side may differ in it.
     """
-    rule = {"low": low, "inclusive": inclusive, "high": high, "search": search, "doc": doc}
+    rule = {"low": low, "inclusive": inclusive, "high": high, "search": search, "doc": doc, "per_run": per_run}
     return field(default=default, metadata=rule)
 
 
@@ -88,6 +90,11 @@ class Options:
         """What a search varies: (low, high) of a number, the names of a choice."""
         searched = {item.name: item.metadata.get("search") for item in fields(cls)}
         return {name: values for name, values in searched.items() if values}
+
+    @classmethod
+    def per_run(cls) -> frozenset[str]:
+        """The options in which runs trained side by side may differ."""
+        return frozenset(item.name for item in fields(cls) if item.metadata.get("per_run"))
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, fit for YAML and JSON."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -22,7 +23,15 @@ def training_preset(dataset: str) -> dict[str, Any]:
     return dict(_load(dataset).get("training", {}))
 
 
-def find_preset(dataset: str, scenario: str, method: str, head: str) -> dict[str, Any]:
-    """A method's options for a data set, scenario and head policy; empty where nothing was chosen (defaults apply)."""
-    chosen = _load(dataset).get(scenario, {}).get(method, {}).get(head, {})
-    return dict(chosen.get("options", {}))
+def find_preset(
+    dataset: str, scenario: str, method: str, head: str, file: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A method's options for a data set, scenario and head policy; empty where nothing was chosen (defaults apply).
+
+    ``file``, the content of someone's own preset file, goes before the shipped one.
+    """
+    for presets in (file or {}, _load(dataset)):
+        chosen = presets.get(scenario, {}).get(method, {}).get(head, {})
+        if chosen:
+            return dict(chosen.get("options", {}))
+    return {}

@@ -1,0 +1,203 @@
+"""`efc bench` and `efc sweep`: many runs, one store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from efc.cli_common import (
+    METHODS_HELP,
+    CheckpointMinutes,
+    Engines,
+    RayAddress,
+    Workers,
+    command_line,
+    conclude,
+)
+from efc.config import RunConfig, load_yaml, make_config, parse_set
+from efc.display import duration
+from efc.errors import EFCError, choose
+from efc.estimate import estimates
+from efc.experiment import Plan
+from efc.learners import find_learner
+from efc.runs.files import write_atomically
+from efc.runs.identity import digest
+from efc.session import Means, Session, usual_workers
+from efc.sweep import (
+    FIRST_SEED,
+    PACKERS,
+    SAMPLERS,
+    Setting,
+    preset_text,
+    search,
+    space_of,
+    trial_config,
+)
+
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Any setting, e.g. efc.beta=0.1; may be repeated.")]
+
+
+def bench_command(
+    datasets: Annotated[
+        str | None, typer.Option(help="One or several; with a frozen encoder as cifar10@resnet18. Default: digits.")
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help=METHODS_HELP)] = None,
+    scenarios: Annotated[str | None, typer.Option(help="class, task, domain: one or several.")] = None,
+    head: Annotated[str | None, typer.Option(help="random, least_squares, analytic: one or several.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many runs of each, from seed 0 on. Default: 5.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
+    hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers. Default: 100,100.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file with the same keys, and `datasets`.")] = None,
+    preset: Annotated[Path | None, typer.Option(help="Options found by efc sweep.")] = None,
+    set_: Sets = None,
+    data_dir: Annotated[str | None, typer.Option(help="Where data are kept.")] = None,
+    out: Annotated[Path, typer.Option(help="Results folder; may hold many benchmarks.")] = Path("results/bench"),
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    engine: Engines = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    checkpoint_minutes: CheckpointMinutes = 5.0,
+    pack: Annotated[int | None, typer.Option(help="Runs trained side by side at most. Default: what fits.")] = None,
+    plan_only: Annotated[bool, typer.Option("--plan", help="Show the plan and stop.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document on stdout.")] = False,
+) -> None:
+    """Methods x data sets x scenarios x seeds: what is stored is not computed again.
+
+    For instance: efc bench --datasets digits,mnist --methods all --scenarios class,task --seeds 5
+    """
+    flags = {
+        "methods": methods, "scenario": scenarios, "head": head, "seeds": seeds, "epochs": epochs, "hidden": hidden,
+        "device": device, "data_dir": data_dir, "preset_file": None if preset is None else str(preset),
+    }  # fmt: skip
+    file = {} if config is None else load_yaml(config)
+    named = file.pop("datasets", None) if datasets is None else datasets
+    if "scenarios" in file:
+        file["scenario"] = file.pop("scenarios")
+    given = {key: value for key, value in flags.items() if value is not None}
+    configs = [
+        make_config({"dataset": name, "encoder": encoder}, file, given, *(parse_set(text) for text in set_ or []))
+        for name, encoder in _datasets(named)
+    ]
+    means = Means(engine or "local", workers or usual_workers(configs[0].device), ray_address, checkpoint_minutes, pack)
+    with Session(out, means, Console(stderr=True)) as session:
+        plan = session.plan(configs)
+        show_plan(session, plan)
+        if not plan_only:
+            conclude(session, plan, session.compute(plan), json)
+
+
+def _datasets(named: Any) -> list[tuple[str, str]]:
+    """(name, encoder) pairs of ``digits,cifar10@resnet18``, or of a list."""
+    names = named.split(",") if isinstance(named, str) else list(named or ["digits"])
+    pairs = [str(name).strip().rpartition("@") for name in names if str(name).strip()]
+    if not pairs:
+        raise EFCError("--datasets: at least one is needed")
+    return [(left, right) if at else (right, "none") for left, at, right in pairs]
+
+
+def show_plan(session: Session, plan: Plan) -> None:
+    """What is stored, what will run, and for how long."""
+    left = {run.id for pack in plan.packs for run in pack.runs}
+    table = Table("dataset", "scenario", "method", "head", "stored", "to run", box=None, padding=(0, 2, 0, 0))
+    for row in plan.rows:
+        s, n = row[0].settings, sum(run.id in left for run in row)
+        shown = (s["dataset"], s["scenario"], s["method"], s["head"])
+        table.add_row(*shown, str(len(row) - n), str(n) if n else "")
+    session.console.print(table)
+    if not plan.packs:
+        session.tell("Nothing to run: all results are stored.")
+        return
+    seconds = estimates(plan.packs)
+    slots = min(session.means.workers or 1, len(plan.packs)) if session.means.engine == "local" else 1
+    rough = max(max(seconds), sum(seconds) / slots)
+    runs = sum(len(pack.runs) for pack in plan.packs)
+    session.tell(f"{runs} runs in {len(plan.packs)} packs to train, about {duration(rough)}")
+
+
+def sweep_command(
+    method: Annotated[str, typer.Option(help="One method, or your own as module:Class.")] = "efc",
+    dataset: Annotated[str, typer.Option(help="The data set.")] = "digits",
+    encoder: Annotated[str | None, typer.Option(help="Frozen encoder.")] = None,
+    scenario: Annotated[str, typer.Option(help="class, task or domain.")] = "class",
+    head: Annotated[str | None, typer.Option(help="Head policy. Default: the method's shipped one.")] = None,
+    trials: Annotated[int, typer.Option(help="Settings to try.")] = 64,
+    seeds: Annotated[int, typer.Option(help="Seeds per setting.")] = 1,
+    sampler: Annotated[str, typer.Option(help="random, narrowing, grid or optuna.")] = "random",
+    packer: Annotated[str, typer.Option(help="axis: settings train side by side; none: one by one.")] = "axis",
+    storage: Annotated[str | None, typer.Option(help="Optuna storage URL. Default: the store's own file.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
+    hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers.")] = None,
+    set_: Sets = None,
+    data_dir: Annotated[str | None, typer.Option(help="Where data are kept.")] = None,
+    out: Annotated[Path, typer.Option(help="Results folder.")] = Path("results/sweep"),
+    preset: Annotated[Path | None, typer.Option(help="Preset file to add to. Default: OUT/DATASET.yaml.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    engine: Engines = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    checkpoint_minutes: CheckpointMinutes = 5.0,
+) -> None:
+    """Search a method's declared space on the validation split; the best setting becomes a preset file.
+
+    For instance: efc sweep --method efc --dataset digits --trials 64
+    """
+    choose("--sampler", sampler, SAMPLERS)
+    choose("--packer", packer, PACKERS)
+    for name, value in (("--trials", trials), ("--seeds", seeds)):
+        if value < 1:
+            raise EFCError(f"{name}: must be at least 1, got {value}")
+    flags = {
+        "methods": method, "scenario": scenario, "dataset": dataset, "encoder": encoder, "head": head,
+        "epochs": epochs, "hidden": hidden, "device": device, "data_dir": data_dir, "validation": 0.25,
+    }  # fmt: skip
+    given = {key: value for key, value in flags.items() if value is not None}
+    base = make_config(given, *(parse_set(text) for text in set_ or []))
+    if len(base.rows) != 1:
+        raise EFCError(f"--method: a sweep is over one method with one head, got {len(base.rows)} rows")
+    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, None if packer == "axis" else 1)
+    with Session(out, means, Console(stderr=True)) as session:
+        tried = _search(session, base, trials, seeds, sampler, storage)
+        file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"
+        existing = file.read_text(encoding="utf-8") if file.exists() else ""
+        how = f"{sampler}, {seeds} seeds from {FIRST_SEED} on, a quarter of the training data held out"
+        write_atomically(file, preset_text(existing, base, tried, command_line(), how))
+        table = Table("validation %", "setting")
+        for score, setting in sorted(tried, key=lambda entry: -entry[0])[:5]:
+            table.add_row(f"{score:.2f}", ", ".join(f"{key}={_short(value)}" for key, value in setting.items()))
+        Console().print(table)
+        session.tell(f"{len(tried)} settings tried; the best is in {file}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _search(
+    session: Session, base: RunConfig, trials: int, seeds: int, sampler: str, storage: str | None
+) -> list[tuple[float, Setting]]:
+    row = base.rows[0]
+    space = space_of(find_learner(row.method), row.head)
+
+    def score(settings: list[Setting], epochs: int) -> list[float]:
+        config = trial_config(base, settings, seeds, epochs)
+        plan = session.plan([config], seeds=[FIRST_SEED + k for k in range(seeds)])
+        report = session.compute(plan)
+        if report.stopped or report.failures:
+            conclude(session, Plan([]), report, json=False)
+        means = []
+        for runs in plan.rows:
+            values = [report.results[run.id]["metrics"]["accuracy"] for run in runs]
+            means.append(sum(values) / len(values))
+        return means
+
+    if sampler != "optuna":
+        return search(sampler, space, trials, base.epochs, score)
+    from efc.optuna_search import optuna_search
+
+    name = digest([row.method, row.head, row.scenario, base.digest(), seeds])
+    url = storage or f"sqlite:///{(session.folder / 'efc.sqlite').resolve()}"
+    return optuna_search(space, trials, base.epochs, score, url, f"{row.method}-{name}")

@@ -1,0 +1,67 @@
+"""What a run is: the hash of everything that determines its result."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from efc.environment import code_version
+from efc.learners import find_learner
+
+# Whatever in the package has a part in the numbers; the command line, tables and pictures have none.
+_DETERMINES = ("core", "learners", "streams", "data", "encoders", "training.py", "evaluation.py", "metrics.py")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method, one setting, one seed. ``settings`` is plain and complete; ``id`` is its hash."""
+
+    settings: dict[str, Any]
+    id: str
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> Run:
+        return cls(settings, digest(settings))
+
+    @property
+    def seed(self) -> int:
+        return int(self.settings["seed"])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.settings["options"])
+
+
+def digest(content: Any) -> str:
+    """Sixteen hexadecimal digits that stand for a plain document."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def code_of(method: str) -> str:
+    """The version of the code that computes a method: the package's, and for one's own method its file's too."""
+    own = ""
+    if ":" in method:
+        file = inspect.getsourcefile(find_learner(method))
+        own = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8] if file else ""
+    return "-".join(part for part in (code_version(), _package_digest(), own) if part)
+
+
+@cache
+def _package_digest() -> str:
+    root = Path(str(resources.files("efc")))
+    files = sorted(file for name in _DETERMINES for file in _sources(root / name))
+    total = hashlib.sha256()
+    for file in files:
+        total.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return total.hexdigest()[:8]
+
+
+def _sources(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]

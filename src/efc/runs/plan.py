@@ -1,0 +1,140 @@
+"""From a configuration to runs, and from runs to packs that train side by side on the run axis."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from efc.config import Row, RunConfig
+from efc.learners import find_learner
+from efc.runs.identity import Run, code_of, digest
+
+_ELSEWHERE = ("rows", "seeds", "device", "data_dir", "encoder_weights", "image_size")
+"""Settings that are not part of a run's identity: the data's checksum stands for where and how they were found."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the data are found and the training takes place: no part of what a run is."""
+
+    data_dir: str | None = None
+    encoder_weights: str | None = None
+    image_size: int = 32
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Runs that differ in nothing but seeds and numbers: one training."""
+
+    runs: tuple[Run, ...]
+    place: Place = field(default_factory=Place)
+
+    @property
+    def id(self) -> str:
+        return digest([run.id for run in self.runs])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all of them share (seed and numbers are the first run's)."""
+        return self.runs[0].settings
+
+    @property
+    def label(self) -> str:
+        s = self.settings
+        name = f"{s['method'].rpartition(':')[2]} ({s['head']}, {s['scenario']})"
+        return f"{s['dataset']}: {name}, {len(self.runs)} runs"
+
+    def options(self) -> dict[str, Any]:
+        """The options of the learner: one value where all agree, a list where they differ."""
+        each = [run.options for run in self.runs]
+        return {
+            key: first if all(options[key] == first for options in each) else [options[key] for options in each]
+            for key, first in each[0].items()
+        }
+
+
+def place_of(config: RunConfig) -> Place:
+    return Place(config.data_dir, config.encoder_weights, config.image_size, config.device)
+
+
+def expand(config: RunConfig, data: str, seeds: Sequence[int] | None = None) -> list[list[Run]]:
+    """The runs of every row, one per seed; ``data`` is the checksum of the data."""
+    common = {key: value for key, value in asdict(config).items() if key not in _ELSEWHERE} | {"data": data}
+    common["hidden"] = list(config.hidden)
+    chosen = range(config.seeds) if seeds is None else seeds
+    return [[Run.of(common | _of_row(row) | {"seed": int(seed)}) for seed in chosen] for row in config.rows]
+
+
+def _of_row(row: Row) -> dict[str, Any]:
+    return asdict(row) | {"code": code_of(row.method)}
+
+
+def make_packs(runs: Sequence[Run], place: Place, checkpoints: Path | None, at_most: int | None = None) -> list[Pack]:
+    """Group runs into packs: first those that an interrupted training had, then as many together as fit.
+
+    ``at_most`` runs go into a pack; None: as many as memory holds.
+    """
+    left = {run.id: run for run in runs}
+    packs = []
+    for ids in _interrupted(checkpoints):
+        if all(key in left for key in ids):
+            packs.append(Pack(tuple(left.pop(key) for key in ids), place))
+    groups: dict[str, list[Run]] = defaultdict(list)
+    for run in left.values():
+        groups[digest(_shared(run))].append(run)
+    for members in groups.values():
+        size = at_most or fitting(members[0].settings, place.device)
+        packs += [Pack(tuple(members[at : at + size]), place) for at in range(0, len(members), size)]
+    position = {run.id: k for k, run in enumerate(runs)}
+    return sorted(packs, key=lambda pack: position[pack.runs[0].id])
+
+
+def _shared(run: Run) -> dict[str, Any]:
+    """What runs must have in common to be trained side by side."""
+    free = find_learner(run.settings["method"]).options_type.per_run()
+    options = {key: value for key, value in run.options.items() if key not in free}
+    return {key: value for key, value in run.settings.items() if key not in ("seed", "options")} | {"options": options}
+
+
+def _interrupted(checkpoints: Path | None) -> list[list[str]]:
+    """The runs of every pack that left a checkpoint, in their order."""
+    found = []
+    for folder in sorted(checkpoints.iterdir()) if checkpoints is not None and checkpoints.is_dir() else []:
+        for note in sorted(folder.glob("*.json"), reverse=True):
+            try:
+                found.append([str(key) for key in json.loads(note.read_text(encoding="utf-8"))["runs"]])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            break
+    return found
+
+
+def fitting(settings: dict[str, Any], device: str) -> int:
+    """How many runs of this kind fit into half of the memory that is free, by a generous estimate."""
+    hidden, B = settings["hidden"], settings["batch_size"]
+    d = 1300 if settings["dataset"] != "digits" else 64
+    units = d + sum(hidden) + settings["tasks"] * settings["classes_per_task"]
+    parameters = sum(a * b for a, b in zip([d, *hidden], [*hidden, 200], strict=True))
+    numbers = 12 * parameters + (24 * B + 3 * 1024) * units
+    if settings["method"] == "full_fisher":
+        numbers += 60_000 * units
+    return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
+
+
+def free_memory(device: str) -> int:
+    """Bytes free on the device, or on this machine."""
+    if device != "cpu" and torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)

@@ -1,0 +1,98 @@
+"""Packs as Ray tasks on a cluster. Ray is optional.
+
+Checkpoints lie in the experiment folder, which all nodes must see. Ray starts a task again when its worker or its node
+dies; it then goes on from its last checkpoint. A node that joins is used for what is still waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from efc.errors import EFCError
+from efc.runs.engines import Engine, Outcome, Surroundings, attempt
+from efc.runs.plan import Pack
+
+RETRIES = 5
+
+
+def _import() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise EFCError("--engine: ray is missing; install it with: pip install 'ray[default]'") from None
+    return ray
+
+
+class RayEngine(Engine):
+    """All packs are handed to the cluster at once; it decides where and when."""
+
+    slots = 1_000_000
+
+    def __init__(self, surroundings: Surroundings, address: str | None, device: str) -> None:
+        super().__init__(surroundings)
+        self.ray = _import()
+        if not self.ray.is_initialized():
+            try:
+                # The workers must import the same package, and what lies in the folder of the user's own method.
+                path = os.pathsep.join(
+                    [str(Path(__file__).parents[2]), str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
+                )
+                environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
+                self.ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level="ERROR")
+            except (ConnectionError, RuntimeError, ValueError) as problem:
+                raise EFCError(f"--ray-address: no Ray cluster at {address!r}: {problem}") from None
+        self.gpus = 1 if device != "cpu" and self.ray.cluster_resources().get("GPU", 0) else 0
+        self.halt = (surroundings.checkpoints or Path.cwd()) / f".stop-{os.getpid()}-{time.time_ns()}"
+        self.task = self.ray.remote(_train)
+        self.pending: dict[Any, Pack] = {}
+
+    def start(self, pack: Pack) -> None:
+        s = self.surroundings
+        wanted = {"num_cpus": 1, "num_gpus": self.gpus, "max_retries": RETRIES, "name": pack.label}
+        reference = self.task.options(**wanted).remote(pack, s.checkpoints, str(self.halt), s.every)
+        self.pending[reference] = pack
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        if not self.pending:
+            return []
+        ready, _ = self.ray.wait(list(self.pending), num_returns=1, timeout=timeout)
+        ended = []
+        for reference in ready:
+            pack = self.pending.pop(reference)
+            try:
+                outcome, told = self.ray.get(reference)
+            except self.ray.exceptions.RayError as problem:
+                outcome, told = Outcome(pack, "failed", message=f"{type(problem).__name__}: {problem}"), []
+            for text in told:
+                self.surroundings.tell(text)
+            if outcome.kind == "done" and self.surroundings.listener is not None:
+                epochs = pack.settings["epochs"]
+                self.surroundings.listener(pack, pack.settings["tasks"], epochs, epochs)
+            ended.append(outcome)
+        return ended
+
+    def stop(self) -> None:
+        self.halt.parent.mkdir(parents=True, exist_ok=True)
+        self.halt.touch()
+
+    def close(self) -> None:
+        for reference in self.pending:
+            self.ray.cancel(reference, force=True)
+        self.halt.unlink(missing_ok=True)
+        self.ray.shutdown()
+
+
+def _train(pack: Pack, checkpoints: Path | None, halt: str, every: float) -> tuple[Outcome, list[str]]:
+    """What a Ray worker does; it stops when the file ``halt`` appears."""
+    told: list[str] = []
+    looked = [0.0, False]
+
+    def stop() -> bool:
+        if time.monotonic() - looked[0] > 0.5:  # a shared file system is not asked after every batch
+            looked[0], looked[1] = time.monotonic(), Path(halt).exists()
+        return bool(looked[1])
+
+    return attempt(pack, checkpoints, stop, None, told.append, every), told

@@ -1,0 +1,163 @@
+"""Training a pack: from its last checkpoint if there is one, with checkpoints on the way, results per run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from efc import metrics
+from efc.environment import describe_environment, pick_device
+from efc.learners import Learner, find_learner
+from efc.runs.checkpoint import Checkpoints, Tell
+from efc.runs.plan import Pack, Place
+from efc.streams import Stream, load, split
+from efc.streams.dataset import Dataset
+from efc.training import Progress, Training, TrainingResult
+
+OVERHEAD = 0.05
+"""Checkpoints at epoch ends take at most this share of the time."""
+
+
+class Keeper:
+    """Decides, between two batches, whether to checkpoint and whether to stop."""
+
+    def __init__(
+        self, training: Training, pack: Pack, checkpoints: Checkpoints, stop: Callable[[], bool], every: float
+    ):
+        self.training, self.pack, self.checkpoints, self.stop, self.every = training, pack, checkpoints, stop, every
+        self.last, self.cost = time.monotonic(), 0.0
+
+    def __call__(self, word: str) -> bool:
+        """A task's end is always kept, an epoch's if that is cheap, and any batch after ``every`` seconds."""
+        stop = self.stop()
+        since = time.monotonic() - self.last
+        due = since > self.every or word == "task" or (word == "epoch" and since * OVERHEAD > self.cost)
+        if (stop or due) and not self.training.finished:
+            self.keep()
+        return stop
+
+    def keep(self) -> None:
+        began = time.monotonic()
+        t = self.training
+        about = {"runs": [run.id for run in self.pack.runs], "task": t.task, "epoch": t.epoch, "batch": t.batch}
+        self.checkpoints.save(t.state_dict(), about)
+        self.last = time.monotonic()
+        self.cost = self.last - began
+
+
+def train_pack(
+    pack: Pack,
+    checkpoints: Path | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
+    every: float = 300.0,
+) -> list[dict[str, Any]] | None:
+    """Results of every run, in order; None if it was stopped (a checkpoint then says where)."""
+    training = prepare(pack)
+    keeper = None
+    if checkpoints is not None:
+        kept = Checkpoints(checkpoints / pack.id, tell)
+        found = kept.load()
+        if found is not None:
+            training.load_state_dict(found[0])
+        keeper = Keeper(training, pack, kept, stop, every)
+    if not training.run(progress, keeper or (lambda word: stop())):
+        return None
+    return results(pack, training)
+
+
+def prepare(pack: Pack) -> Training:
+    """A pack's training, at its beginning."""
+    s = pack.settings
+    stream = _stream(pack.place, *(s[key] for key in _STREAM))
+    cls = find_learner(s["method"])
+    learner = cls(
+        (stream.n_features, *s["hidden"], stream.n_outputs),
+        [run.seed for run in pack.runs],
+        cls.options_type.from_mapping(pack.options()),
+        head=s["head"],
+        activation=s["activation"],
+        device=stream.tasks[0].parts["train"].x.device,
+    )
+    return Training(learner, stream, s["epochs"], s["batch_size"], s["evaluate"])
+
+
+_STREAM = ("dataset", "encoder", "tasks", "classes_per_task", "order_seed", "scenario", "validation")
+
+
+@lru_cache(maxsize=2)
+def dataset_of(place: Place, dataset: str, encoder: str, progress: Any = None) -> Dataset:
+    """The data, read (and if need be fetched and encoded) once per process."""
+    device = pick_device(place.device)
+    return load(dataset, encoder, place.encoder_weights, place.data_dir, place.image_size, device, progress)
+
+
+@lru_cache(maxsize=4)
+def _stream(
+    place: Place,
+    dataset: str,
+    encoder: str,
+    tasks: int,
+    classes_per_task: int,
+    order_seed: int | None,
+    scenario: str,
+    validation: float,
+) -> Stream:
+    data = dataset_of(place, dataset, encoder)
+    return split(data, tasks, classes_per_task, order_seed, scenario, validation).to(pick_device(place.device))
+
+
+def results(pack: Pack, training: Training) -> list[dict[str, Any]]:
+    """One plain document per run."""
+    outcome, learner, stream = training.result(), training.learner, training.stream
+    alignment = _alignment(learner, stream)
+    share = _prediction_share(outcome, stream)
+    environment = describe_environment(learner.theta.device)
+    matrices = outcome.accuracy_matrix.tolist()
+    return [
+        {
+            "metrics": {name: float(values[k]) for name, values in _metrics(outcome).items()},
+            "accuracy_matrix": [[None if np.isnan(a) else a for a in line] for line in matrices[k]],
+            "confusion": outcome.confusion[k].astype(int).tolist(),
+            "prediction_share": None if share is None else share[k].tolist(),
+            "unsettled": None if outcome.unsettled is None else float(outcome.unsettled[k]),
+            "diverged": k in outcome.diverged,
+            "seconds": outcome.seconds / len(pack.runs),
+            "tasks": [list(task.classes) for task in stream.tasks],
+            "environment": environment,
+        }
+        | ({} if alignment is None else {"feedback_alignment": alignment[k]})
+        for k in range(len(pack.runs))
+    ]
+
+
+def _metrics(outcome: TrainingResult) -> dict[str, metrics.Array]:
+    A = outcome.accuracy_matrix
+    return {
+        "accuracy": metrics.final_accuracy(A),
+        "average_incremental": metrics.average_incremental_accuracy(A),
+        "forgetting": metrics.forgetting(A),
+        "bwt": metrics.backward_transfer(A),
+        "fwt": metrics.forward_transfer(outcome.before, outcome.untrained),
+    }
+
+
+def _prediction_share(outcome: TrainingResult, stream: Stream) -> metrics.Array | None:
+    """(R, T): the share of answers on each task's outputs; None where all tasks share theirs."""
+    if stream.scenario == "domain":
+        return None
+    return metrics.prediction_share(outcome.confusion, [task.outputs for task in stream.tasks])
+
+
+def _alignment(learner: Learner, stream: Stream) -> list[list[float]] | None:
+    """Learned feedback reports how well it points along J^T: one cosine per seed and hidden layer."""
+    measure = getattr(learner, "feedback_alignment", None)
+    if measure is None or getattr(learner, "feedback", None) is None:
+        return None
+    return list(measure(stream.tasks[-1].parts["train"].x[:256]).tolist())

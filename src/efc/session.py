@@ -1,0 +1,109 @@
+"""One invocation of `efc run`, `bench` or `sweep`: store, engine, progress, and what is written at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from efc.config import RunConfig
+from efc.display import PackProgress, Transfers
+from efc.errors import EFCError, choose
+from efc.experiment import Plan, make_plan
+from efc.plots import accuracy_matrices
+from efc.runs.driver import Report, compute
+from efc.runs.engines import Engine, InlineEngine, ProcessEngine, Surroundings
+from efc.runs.files import to_json, write_atomically
+from efc.runs.plan import Pack
+from efc.runs.store import Store
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Means:
+    """With what a session computes."""
+
+    engine: str = "local"
+    workers: int | None = None
+    """Processes; None: one, or for several packs one per core or GPU."""
+    ray_address: str | None = None
+    checkpoint_minutes: float = 5.0
+    at_most: int | None = None
+    """Runs in a pack at most; None: as many as memory holds."""
+
+    def __post_init__(self) -> None:
+        choose("--engine", self.engine, ENGINES)
+        for name, value in (("--workers", self.workers), ("--pack", self.at_most)):
+            if value is not None and value < 1:
+                raise EFCError(f"{name}: must be at least 1, got {value}")
+        if not self.checkpoint_minutes > 0:
+            raise EFCError(f"--checkpoint-minutes: must be above 0, got {self.checkpoint_minutes:g}")
+
+
+class Session:
+    """A store, opened, with a console to speak to."""
+
+    def __init__(self, folder: Path, means: Means, console: Console) -> None:
+        self.folder, self.means, self.console = folder, means, console
+        self.store = Store(folder, self.tell)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.store.close()
+
+    def tell(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def plan(self, configs: Sequence[RunConfig], seeds: Sequence[int] | None = None) -> Plan:
+        """What is there and what has to be computed; fetches and encodes data first."""
+        return make_plan(configs, self.store, self.means.at_most, seeds, Transfers(self.console))
+
+    def compute(self, plan: Plan) -> Report:
+        """Compute what is missing."""
+        if not plan.packs:
+            return Report(self.store.finished([run.id for run in plan.runs]))
+        with ExitStack() as stack:
+            progress = stack.enter_context(PackProgress(plan.packs, self.console))
+            surroundings = Surroundings(
+                self.store.checkpoints, 60 * self.means.checkpoint_minutes, progress, progress.tell
+            )
+            engine = stack.enter_context(make_engine(self.means, surroundings, plan.packs))
+            return compute(plan.runs, plan.packs, self.store, engine)
+
+
+def make_engine(means: Means, surroundings: Surroundings, packs: Sequence[Pack]) -> Engine:
+    """The engine asked for."""
+    if means.engine == "ray":
+        from efc.runs.ray_engine import RayEngine  # optional: it says what to install
+
+        return RayEngine(surroundings, means.ray_address, packs[0].place.device)
+    gpus = torch.cuda.device_count() if packs[0].place.device != "cpu" else 0
+    workers = means.workers or 1
+    workers = min(workers, len(packs))
+    return InlineEngine(surroundings) if workers == 1 else ProcessEngine(surroundings, workers, gpus)
+
+
+def usual_workers(device: str) -> int:
+    """One process per GPU, or per core."""
+    gpus = torch.cuda.device_count() if device != "cpu" else 0
+    return gpus or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def write_results(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> str:
+    """`results.json` and `matrices.png`; returns the JSON."""
+    text = to_json(document)
+    write_atomically(folder / "results.json", text)
+    try:
+        accuracy_matrices(document, folder / "matrices.png")
+    except EFCError as problem:
+        tell(f"No picture: {problem}")
+    return text

@@ -1,0 +1,116 @@
+"""Search for good settings on the validation split: which to try next, and what to make of the scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import torch
+import yaml
+
+from efc.config import Row, RunConfig
+from efc.errors import EFCError
+from efc.learners import Learner, find_learner
+
+SAMPLERS = ("random", "narrowing", "grid", "optuna")
+PACKERS = ("axis", "none")
+FIRST_SEED = 100
+"""Trials use other seeds than results do."""
+Setting = dict[str, Any]
+Space = dict[str, Sequence[Any]]
+Scorer = Callable[[list[Setting], int], list[float]]
+"""Mean validation accuracy of settings that are trained for so many epochs."""
+
+
+def space_of(learner: type[Learner], head: str) -> Space:
+    """What is searched: the declared space, and the ridge where the head is one big ridge regression."""
+    space: Space = dict(learner.options_type.space())
+    if not space:
+        raise EFCError(f"--method: {learner.name} declares no space to search; give its options `search=`")
+    return space if head != "analytic" or "ridge" in space else {"ridge": (1e-8, 1e-1)} | space
+
+
+def scattered(space: Space, n: int) -> list[Setting]:
+    """``n`` points of a scrambled Sobol sequence: numbers evenly in the logarithm, names in equal shares."""
+    drawn = torch.quasirandom.SobolEngine(len(space), scramble=True, seed=0).draw(n).tolist()
+    return [{name: _at(axis, u) for (name, axis), u in zip(space.items(), point, strict=True)} for point in drawn]
+
+
+def grid(space: Space, n: int) -> list[Setting]:
+    """The finest regular grid of at most ``n`` points, the same number along every numerical axis."""
+    names = math.prod(len(axis) for axis in space.values() if isinstance(axis[0], str))
+    numbers = sum(not isinstance(axis[0], str) for axis in space.values())
+    each = 1
+    while numbers and names * (each + 1) ** numbers <= n:
+        each += 1
+    steps = [
+        axis if isinstance(axis[0], str) else [_at(axis, (k + 0.5) / each) for k in range(each)]
+        for axis in space.values()
+    ]
+    return [dict(zip(space, point, strict=True)) for point in product(*steps)]
+
+
+def around(space: Space, best: Setting) -> Space:
+    """A box about a setting, a quarter as wide in the logarithm, inside the space; names as they are."""
+    box: Space = {}
+    for name, axis in space.items():
+        if isinstance(axis[0], str):
+            box[name] = (best[name],)
+        else:
+            reach = (axis[1] / axis[0]) ** 0.125
+            box[name] = (max(axis[0], best[name] / reach), min(axis[1], best[name] * reach))
+    return box
+
+
+def _at(axis: Sequence[Any], u: float) -> Any:
+    if isinstance(axis[0], str):
+        return axis[min(int(u * len(axis)), len(axis) - 1)]
+    low, high = (math.log(bound) for bound in axis)
+    return float(f"{math.exp(low + u * (high - low)):.2g}")
+
+
+def search(sampler: str, space: Space, trials: int, epochs: int, score: Scorer) -> list[tuple[float, Setting]]:
+    """Every setting tried, with its score; a score of NaN counts as the worst."""
+    if sampler == "narrowing":
+        first = scattered(space, -(-trials // 2))
+        scores = score(first, epochs)
+        box = around(space, first[max(range(len(first)), key=lambda k: scores[k])])
+        second = scattered(box, trials - len(first)) if trials > len(first) else []
+        return list(zip(scores + (score(second, epochs) if second else []), first + second, strict=True))
+    settings = grid(space, trials) if sampler == "grid" else scattered(space, trials)
+    return list(zip(score(settings, epochs), settings, strict=True))
+
+
+def trial_config(base: RunConfig, settings: Sequence[Setting], seeds: int, epochs: int) -> RunConfig:
+    """One row per setting, measured on validation data."""
+    row = base.rows[0]
+    kind = find_learner(row.method).options_type
+    rows = []
+    for setting in settings:
+        try:
+            rows.append(Row(row.method, row.head, row.scenario, kind.from_mapping(row.options | setting).to_mapping()))
+        except EFCError as mistake:
+            raise EFCError(f"{row.method}.{mistake}") from None
+    return replace(base, rows=tuple(rows), evaluate="validation", seeds=seeds, epochs=epochs)
+
+
+def preset_text(existing: str, base: RunConfig, tried: list[tuple[float, Setting]], command: str, how: str) -> str:
+    """The preset file with the best setting, the budget, the scores and the command that found it."""
+    preset = yaml.safe_load(existing) or {}
+    row = base.rows[0]
+    best, options = max(tried, key=lambda entry: entry[0])
+    preset.setdefault("training", {"epochs": base.epochs, "batch_size": base.batch_size})
+    entry = {
+        "options": options,
+        "validation_accuracy": round(best, 2),
+        "settings_tried": len(tried),
+        "how": how,
+        "command": command,
+        "scores": sorted((round(score, 2) for score, _ in tried), reverse=True)[:10],
+    }
+    preset.setdefault(row.scenario, {}).setdefault(row.method, {})[row.head] = entry
+    head = "# Found by `efc sweep` on validation data; use it with: efc run --preset THIS_FILE\n"
+    return head + yaml.safe_dump(preset, sort_keys=False, default_flow_style=None, width=110)
