@@ -38,7 +38,7 @@ class TrainingResult:
     """(R,): share of the samples trained on whose equilibrium was not found; None without equilibrium."""
     seconds: float
     diverged: list[int] = field(default_factory=list)
-    """Runs whose weights are no longer finite."""
+    """Runs whose weights or answers are no longer finite."""
 
 
 Progress = Callable[[int, int, int], None]
@@ -167,16 +167,18 @@ class Training:
 
     def result(self) -> TrainingResult:
         """What was achieved, once it is finished."""
-        finite = torch.isfinite(self.learner.theta).all(1).tolist()
+        counts = confusion(self.learner, self.stream, self.part)
+        samples = sum(len(task.parts[self.part].y) for task in self.stream.tasks)
+        finite = torch.isfinite(self.learner.theta).all(1).cpu().numpy() & (counts.sum((1, 2)) == samples)
         share = None if self.unsettled is None else (self.unsettled.double() / self.samples).cpu().numpy()
         return TrainingResult(
             accuracy_matrix=self.A,
             before=self.before,
             untrained=self.untrained,
-            confusion=confusion(self.learner, self.stream, self.part),
+            confusion=counts,
             unsettled=share,
             seconds=self.seconds,
-            diverged=[run for run, ok in enumerate(finite) if not ok],
+            diverged=np.flatnonzero(~finite).tolist(),
         )
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -41,7 +41,7 @@ def compute(runs: Sequence[Run], packs: Sequence[Pack], store: Store | None, eng
             _start(waiting, running, store, engine, report)
             for outcome in engine.wait(POLL):
                 running.pop(outcome.pack.id, None)
-                waiting.extendleft(_take(outcome, store, report))
+                waiting.extendleft(reversed(_take(outcome, store, report)))
     return report
 
 

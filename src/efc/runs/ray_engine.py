@@ -7,6 +7,7 @@ dies; it then goes on from its last checkpoint. A node that joins is used for wh
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,17 @@ def _import() -> Any:
     return ray
 
 
+def _reach(address: str | None) -> None:
+    """Fail at once where nobody listens: Ray itself would go on trying for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # auto, or none: Ray looks for a cluster itself
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as problem:
+        raise EFCError(f"--ray-address: no Ray cluster at {address!r}: {problem}") from None
+
+
 class RayEngine(Engine):
     """All packs are handed to the cluster at once; it decides where and when."""
 
@@ -35,6 +47,7 @@ class RayEngine(Engine):
         super().__init__(surroundings)
         self.ray = _import()
         if not self.ray.is_initialized():
+            _reach(address)
             try:
                 # The workers must import the same package, and what lies in the folder of the user's own method.
                 path = os.pathsep.join(

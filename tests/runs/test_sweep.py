@@ -1,0 +1,143 @@
+"""Sweeps: the same settings alone, equal budgets, a preset that can be used, an Optuna study that goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from efc.errors import EFCError
+from efc.learners import EFC, LEARNERS, SGD
+from efc.sweep import around, grid, scattered, search, space_of
+
+SPACE = {"lr": (1e-4, 1e-2), "beta": (1.0, 100.0), "feedback": ("jacobian", "least_control")}
+
+
+def efc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "efc", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | {"COLUMNS": "120"})
+
+
+@pytest.mark.parametrize("n", [1, 5, 64])
+def test_points_lie_in_the_space_and_fill_it(n: int) -> None:
+    points = scattered(SPACE, n)
+    assert len(points) == n
+    assert points == scattered(SPACE, n)
+    for point in points:
+        assert 1e-4 <= point["lr"] <= 1e-2
+        assert point["feedback"] in SPACE["feedback"]
+    if n == 64:
+        low = sum(point["lr"] < 1e-3 for point in points)
+        assert 28 <= low <= 36
+        assert len({point["beta"] for point in points}) > 40
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 2), (2, 2), (8, 8), (17, 8), (18, 18), (64, 50)])
+def test_the_grid_is_the_finest_that_fits(n: int, size: int) -> None:
+    assert len(grid(SPACE, n)) == size
+    assert len({tuple(point.items()) for point in grid(SPACE, n)}) == size
+
+
+def test_narrowing_spends_half_of_its_budget_around_the_best() -> None:
+    asked: list[int] = []
+
+    def score(settings: list[dict[str, float]], epochs: int) -> list[float]:
+        asked.append(len(settings))
+        return [-abs(math.log(s["lr"] / 2e-3)) - abs(math.log(s["beta"] / 30)) for s in settings]
+
+    plain = max(search("random", SPACE, 32, 1, score))[0]
+    tried = search("narrowing", SPACE, 32, 1, score)
+    assert asked == [32, 16, 16]
+    assert max(tried, key=lambda entry: entry[0])[0] > plain
+    box = around(SPACE, {"lr": 1e-4, "beta": 10.0, "feedback": "jacobian"})
+    assert box["lr"][0] == 1e-4
+    assert box["feedback"] == ("jacobian",)
+
+
+def test_every_method_can_be_searched_and_the_analytic_heads_ridge_is() -> None:
+    for cls in LEARNERS.values():
+        assert space_of(cls, cls.shipped_head)
+    assert "ridge" in space_of(EFC, "analytic")
+    assert "ridge" not in space_of(EFC, "least_squares")
+
+    class Fixed(SGD):
+        class options_type(SGD.options_type):  # type: ignore[name-defined, misc] # noqa: N801
+            @classmethod
+            def space(cls) -> dict[str, tuple[float, float]]:
+                return {}
+
+    with pytest.raises(EFCError, match="declares no space"):
+        space_of(Fixed, "random")
+
+
+SWEEP = ["sweep", "--method", "ewc", "--trials", "6", "--epochs", "2", "--hidden", "12"]
+
+
+def scores(folder: Path) -> dict[str, float]:
+    rows = sqlite3.connect(folder / "efc.sqlite").execute("select settings, accuracy from runs").fetchall()
+    return {json.dumps(json.loads(text)["options"], sort_keys=True): accuracy for text, accuracy in rows}
+
+
+def test_on_the_axis_equals_one_by_one_and_the_preset_can_be_used(tmp_path: Path) -> None:
+    together = efc(*SWEEP, "--out", "axis", cwd=tmp_path)
+    assert together.returncode == 0, together.stderr
+    alone = efc(*SWEEP, "--packer", "none", "--out", "none", cwd=tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    axis, one = scores(tmp_path / "axis"), scores(tmp_path / "none")
+    assert axis.keys() == one.keys()
+    assert len(axis) == 6
+    for key, value in axis.items():
+        assert abs(value - one[key]) < 0.5
+    preset = yaml.safe_load((tmp_path / "axis" / "digits.yaml").read_text())["class"]["ewc"]["least_squares"]
+    assert preset["settings_tried"] == 6
+    assert preset["command"].startswith("efc sweep --method ewc")
+    assert preset["validation_accuracy"] == pytest.approx(max(axis.values()), abs=0.01)
+    used = efc(
+        "run", "--methods", "ewc", "--preset", "axis/digits.yaml", "--seeds", "1", "--epochs", "1", "--hidden", "8",
+        "--out", "o", cwd=tmp_path,
+    )  # fmt: skip
+    assert used.returncode == 0, used.stderr
+    options = yaml.safe_load((tmp_path / "o" / "config.yaml").read_text())["rows"][0]["options"]
+    assert {key: options[key] for key in preset["options"]} == preset["options"]
+
+
+def test_the_optuna_study_goes_on(tmp_path: Path) -> None:
+    command = [*SWEEP[:3], "--epochs", "4", "--hidden", "8", "--sampler", "optuna", "--out", "s"]
+    first = efc(*command, "--trials", "20", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    trials = "select count(*) from trials where state in ('COMPLETE', 'PRUNED')"
+    assert sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(trials).fetchone() == (20,)
+    runs = "select count(*) from runs"
+    before = sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(runs).fetchone()[0]
+    assert before > 20  # a quarter of the epochs first, then those that were not pruned
+    assert before < 40
+    again = efc(*command, "--trials", "24", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(trials).fetchone() == (24,)
+    after = sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(runs).fetchone()[0]
+    assert before < after <= before + 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sampler", "annealing"], "--sampler: unknown value 'annealing'"),
+        (["--packer", "all"], "--packer: unknown value 'all'"),
+        (["--trials", "0"], "--trials: must be at least 1, got 0"),
+        (["--method", "ewcc"], "methods: unknown value 'ewcc'"),
+        (["--method", "ewc,sgd"], "--method: a sweep is over one method"),
+        (["--sampler", "optuna", "--storage", "nonsense://x"], "--storage: cannot open nonsense://x"),
+    ],
+)
+def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
+    done = efc(*SWEEP, *arguments, "--out", "s", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"efc: {says}" in done.stderr
+    assert "Traceback" not in done.stderr
