@@ -17,6 +17,7 @@ import yaml
 
 from efc.cli import main
 from efc.learners import LEARNERS
+from efc.runs.store import Store
 
 QUICK = ["run", "--seeds", "2", "--epochs", "2", "--hidden", "16"]
 
@@ -36,6 +37,77 @@ def call(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
 def comparable(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in document["rows"]]
+
+
+def test_run_shares_its_folder_with_nobody_else(tmp_path: Path) -> None:
+    """Other settings into a folder that holds results: refused, unless asked for; then both are in the store."""
+    one = efc(*QUICK, "--methods", "sgd", "--out", "o", cwd=tmp_path)
+    assert one.returncode == 0, one.stderr
+    other = efc(*QUICK, "--methods", "ewc", "--out", "o", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "already holds results of other settings" in other.stderr
+    forced = efc(*QUICK, "--methods", "ewc", "--out", "o", "--overwrite", cwd=tmp_path)
+    assert forced.returncode == 0, forced.stderr
+    assert [row["method"] for row in json.loads((tmp_path / "o" / "results.json").read_text())["rows"]] == ["ewc"]
+    assert len(list((tmp_path / "o" / "runs").glob("*.json"))) == 4
+    listed = efc("runs", "list", "--in", "o", "--where", "method=sgd", cwd=tmp_path)
+    assert len(re.findall(r"\bsgd\b", listed.stdout)) == 2, listed.stdout
+    ids = re.findall(r"\b[0-9a-f]{16}\b", efc("runs", "list", "--in", "o", cwd=tmp_path).stdout)
+    shown = json.loads(efc("runs", "show", ids[0][:6], "--in", "o", cwd=tmp_path).stdout)
+    assert shown["id"] == ids[0]
+    assert shown["settings"]["dataset"] == "digits"
+    compared = efc("runs", "compare", ids[0], ids[-1], "--in", "o", cwd=tmp_path).stdout
+    assert re.search(r"method.*ewc.*sgd", compared)
+    assert re.search(r"accuracy +│ +\d", compared), compared
+    exported = efc("runs", "export", "--in", "o", cwd=tmp_path).stdout.splitlines()
+    assert len(exported) == 5
+    assert {"id", "method", "options.lr", "accuracy", "seed"} <= set(exported[0].split(","))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["list", "--in", "nowhere"], "--in: there is no efc.sqlite in nowhere"),
+        (["list", "--in", "o", "--where", "colour=red"], "--where: expected NAME=VALUE"),
+        (["show", "zzz", "--in", "o"], "ID: no run begins with 'zzz'"),
+        (["export", "--in", "o", "--csv", "no/such/folder.csv"], "--csv: cannot write no/such/folder.csv"),
+    ],
+)
+def test_mistakes_in_looking_at_runs(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Store(tmp_path / "o").close()
+    assert call(["runs", *arguments], monkeypatch) == 2
+    assert f"efc: {says}" in capsys.readouterr().err
+
+
+def test_bench_plan_and_second_time(tmp_path: Path) -> None:
+    command = ["bench", "--methods", "sgd,analytic", "--seeds", "2", "--epochs", "1", "--hidden", "8", "--out", "b"]
+    planned = efc(*command, "--plan", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    assert re.search(r"4 runs in 2 packs to train, about \d+ s", planned.stderr)
+    assert not (tmp_path / "b" / "results.json").exists()
+    assert efc(*command, cwd=tmp_path).returncode == 0
+    settings = "datasets: [digits]\nmethods: [sgd, analytic]\nscenarios: class\nseeds: 3\nepochs: 1\nhidden: [8]\n"
+    (tmp_path / "c.yaml").write_text(settings)
+    more = efc("bench", "--config", "c.yaml", "--out", "b", "--json", cwd=tmp_path)
+    assert more.returncode == 0, more.stderr
+    assert re.search(r"digits +class +sgd +random +2 +1", more.stderr), more.stderr
+    assert [len(row["seeds"]) for row in json.loads(more.stdout)["rows"]] == [3, 3]
+    again = efc(*command, cwd=tmp_path)
+    assert "Nothing to run" in again.stderr
+
+
+def test_bench_reports_failures_at_the_end_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "from efc.learners import SGD\nclass Bad(SGD):\n    def descent(self, x, y):\n        raise OSError('oops')\n"
+    )
+    command = ["bench", "--methods", "bad:Bad,sgd", "--seeds", "1", "--epochs", "1", "--hidden", "8", "--workers", "1"]
+    done = efc(*command, "--out", "b", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Failed: digits: Bad (random, class), 1 runs: OSError: oops" in done.stderr
+    assert re.search(r"class +sgd", done.stdout)
 
 
 def test_run_json_and_folder_and_rerun(tmp_path: Path) -> None:
@@ -241,7 +313,8 @@ def test_ctrl_c_is_130_and_says_so(tmp_path: Path) -> None:
     rest = process.stderr.read()
     process.stderr.close()
     assert process.wait(60) == 130
-    assert rest == "efc: interrupted; no results were written\n"
+    assert "efc: interrupted; 0 of 5 runs are stored" in rest
+    assert "Traceback" not in rest
 
 
 def test_help_and_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,6 +136,9 @@ def main() -> None:
     except EFCError as mistake:
         print(f"efc: {mistake}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("efc: interrupted", file=sys.stderr)
+        sys.exit(130)
 
 
 if __name__ == "__main__":
