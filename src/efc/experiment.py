@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from efc.config import RunConfig, make_config
 from efc.documents import results_document, row_document
 from efc.errors import EFCError
 from efc.runs.driver import Report, compute
-from efc.runs.engines import Engine, InlineEngine, Listener, Surroundings
+from efc.runs.engines import InlineEngine, Listener, Surroundings
 from efc.runs.identity import Run
 from efc.runs.plan import Pack, expand, make_packs, place_of
 from efc.runs.store import Store
@@ -79,10 +78,3 @@ def make_plan(
         plan.packs += packs
         plan.described += described.values()
     return plan
-
-
-def open_store(folder: Path, tell: Callable[[str], None]) -> Store:
-    return Store(folder, tell)
-
-
-__all__ = ["Engine", "Plan", "make_plan", "open_store", "run"]

@@ -17,10 +17,11 @@ from efc.display import PackProgress, Transfers
 from efc.errors import EFCError, choose
 from efc.experiment import Plan, make_plan
 from efc.plots import accuracy_matrices
+from efc.runs.checkpoint import Checkpoints
 from efc.runs.driver import Report, compute
 from efc.runs.engines import Engine, InlineEngine, ProcessEngine, Surroundings
 from efc.runs.files import to_json, write_atomically
-from efc.runs.plan import Pack
+from efc.runs.plan import Pack, interrupted
 from efc.runs.store import Store
 
 ENGINES = ("local", "ray")
@@ -65,6 +66,9 @@ class Session:
 
     def plan(self, configs: Sequence[RunConfig], seeds: Sequence[int] | None = None) -> Plan:
         """What is there and what has to be computed; fetches and encodes data first."""
+        for folder, ids in interrupted(self.store.checkpoints).items():
+            if len(self.store.finished(ids)) == len(ids):  # killed after the results were stored
+                Checkpoints(folder).remove()
         return make_plan(configs, self.store, self.means.at_most, seeds, Transfers(self.console))
 
     def compute(self, plan: Plan) -> Report:

@@ -84,7 +84,7 @@ def make_packs(runs: Sequence[Run], place: Place, checkpoints: Path | None, at_m
     """
     left = {run.id: run for run in runs}
     packs = []
-    for ids in _interrupted(checkpoints):
+    for ids in interrupted(checkpoints).values():
         if all(key in left for key in ids):
             packs.append(Pack(tuple(left.pop(key) for key in ids), place))
     groups: dict[str, list[Run]] = defaultdict(list)
@@ -104,13 +104,13 @@ def _shared(run: Run) -> dict[str, Any]:
     return {key: value for key, value in run.settings.items() if key not in ("seed", "options")} | {"options": options}
 
 
-def _interrupted(checkpoints: Path | None) -> list[list[str]]:
-    """The runs of every pack that left a checkpoint, in their order."""
-    found = []
+def interrupted(checkpoints: Path | None) -> dict[Path, list[str]]:
+    """The runs of every pack that left a checkpoint, in their order, by its folder."""
+    found = {}
     for folder in sorted(checkpoints.iterdir()) if checkpoints is not None and checkpoints.is_dir() else []:
         for note in sorted(folder.glob("*.json"), reverse=True):
             try:
-                found.append([str(key) for key in json.loads(note.read_text(encoding="utf-8"))["runs"]])
+                found[folder] = [str(key) for key in json.loads(note.read_text(encoding="utf-8"))["runs"]]
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             break
