@@ -49,7 +49,7 @@ def flipping(copies: int = 1) -> System:
 def test_a_unit_that_flips_for_ever_is_cycling_within_a_few_dozen_sweeps(solver: Solver) -> None:
     solution = solver.solve(flipping())
     assert solution.result.item() == Result.CYCLING
-    assert solution.iterations.item() <= 36 < solver.max_steps
+    assert solution.iterations.item() <= 36
 
 
 def test_relaxation_reports_the_flipping_unit_too() -> None:

@@ -20,6 +20,8 @@ class Anderson(SweepSolver):
     """
 
     memory: int = 5
+    max_steps: int = 20
+    """What has not settled by then (a flipping ReLU, as a rule) hardly ever does: more sweeps changed no accuracy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
