@@ -156,7 +156,7 @@ def test_si_path_integral_is_the_drop_of_a_quadratic_loss(steps: int, error: flo
     theta = torch.randn(learner.theta.shape, generator=g, dtype=torch.float64)
     h = torch.rand(learner.theta.shape, generator=g, dtype=torch.float64)
     start = theta.clone()
-    memory.begin_task()
+    memory.begin_task(learner)
     for _ in range(steps):
         step = (2.0 / steps) * h * theta
         memory.follow(h * theta, step)
