@@ -105,7 +105,10 @@ def usual_workers(device: str) -> int:
 def write_results(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> str:
     """`results.json` and `matrices.png`; returns the JSON."""
     text = to_json(document)
-    write_atomically(folder / "results.json", text)
+    file = folder / "results.json"
+    if (folder / "matrices.png").exists() and file.exists() and file.read_text(encoding="utf-8") == text:
+        return text  # asked again, nothing new
+    write_atomically(file, text)
     try:
         accuracy_matrices(document, folder / "matrices.png")
     except EFCError as problem:

@@ -29,6 +29,7 @@ create table if not exists runs (
   accuracy real, seconds real, finished text, settings text, result text
 );
 create table if not exists metrics (run text, name text, value real, primary key (run, name));
+create table if not exists notes (name text primary key, value text);
 create table if not exists claims (run text primary key, owner text, host text, pid integer, beat real);
 """
 HEART = 2.0
@@ -84,6 +85,16 @@ class Store:
                 database.execute("delete from metrics where run = ?", (key,))
         for key in ids:
             (self.runs / f"{key}.json").unlink(missing_ok=True)
+
+    def note(self, name: str, make: Callable[[], str]) -> str:
+        """A value that is worked out once and kept."""
+        found = self._read("select value from notes where name = ?", (name,))
+        if found:
+            return str(found[0][0])
+        value = make()
+        with self._writing() as database:
+            database.execute("insert or replace into notes values (?, ?)", (name, value))
+        return value
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Read anything."""
