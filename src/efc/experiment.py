@@ -82,7 +82,10 @@ def make_plan(
         known = {} if store is None else store.finished([run.id for run in runs])
         missing = list({run.id: run for run in runs if run.id not in known}.values())
         checkpoints = None if store is None else store.checkpoints
-        packs = make_packs(missing, place, checkpoints, at_most)
+        packs = []
+        if missing:
+            n, d = dataset_of(place, config.dataset, config.encoder, data_progress).x_train.shape
+            packs = make_packs(missing, place, checkpoints, at_most, (n, d))
         described = {}
         for pack in packs:
             described[pack.settings["scenario"]] = prepare(Pack(pack.runs[:1], place)).stream.describe()

@@ -99,7 +99,8 @@ def make_engine(means: Means, surroundings: Surroundings, packs: Sequence[Pack])
 def usual_workers(device: str) -> int:
     """One process per GPU, or per core."""
     gpus = torch.cuda.device_count() if device != "cpu" else 0
-    return gpus or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return gpus or cores
 
 
 def write_results(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> str:

@@ -14,7 +14,7 @@ from efc.core.network import Layout
 from efc.learners import EWC, LEARNERS, SGD, EWCOptions, TaskData
 from efc.learners.penalty import Penalised
 from efc.learners.si import SIMemory
-from learner_helpers import SIZES, fit, make, train_on, with_options
+from learner_helpers import fit, make, train_on, with_options
 from tasks import toy_stream
 
 DIAGONAL = ["ewc", "online_ewc", "si", "mas"]
@@ -260,5 +260,8 @@ def fitted(tasks: list[TaskData]) -> Tensor:
 def test_every_scenario_trains(name: str, scenario: str) -> None:
     stream = toy_stream(scenario)
     learner = LEARNERS[name]((6, 8, stream.n_outputs), [0], with_options(name))
-    assert torch.isfinite(fit(learner, scenario).theta).all()
-    assert SIZES[0] == stream.n_features
+    before = learner.theta.clone()
+    after = fit(learner, scenario).theta
+    assert torch.isfinite(after).all()
+    assert not torch.equal(after, before)
+    assert learner.tasks_seen == 3

@@ -66,7 +66,9 @@ def test_at_most_so_many_and_no_more_than_memory_holds() -> None:
     runs = runs_of(config(methods="sgd", seeds=7))
     assert [len(pack.runs) for pack in make_packs(runs, place_of(config()), None, at_most=3)] == [3, 3, 1]
     small, large = runs[0].settings, runs[0].settings | {"hidden": [1000, 1000], "batch_size": 4096, "dataset": "mnist"}
-    assert 1 <= fitting(large, "cpu") < fitting(small, "cpu") <= 1024
+    assert 1 <= fitting(large, "cpu", (60_000, 784)) < fitting(small, "cpu", (1400, 64)) <= 1024
+    wide = fitting(large, "cpu", (60_000, 50_000))
+    assert 1 <= wide < fitting(large, "cpu", (60_000, 784))
 
 
 def test_an_interrupted_pack_is_formed_again(tmp_path: Path) -> None:

@@ -77,10 +77,16 @@ def _of_row(row: Row) -> dict[str, Any]:
     return asdict(row) | {"code": code_of(row.method)}
 
 
-def make_packs(runs: Sequence[Run], place: Place, checkpoints: Path | None, at_most: int | None = None) -> list[Pack]:
+def make_packs(
+    runs: Sequence[Run],
+    place: Place,
+    checkpoints: Path | None,
+    at_most: int | None = None,
+    shape: tuple[int, int] = (60_000, 1300),
+) -> list[Pack]:
     """Group runs into packs: first those that an interrupted training had, then as many together as fit.
 
-    ``at_most`` runs go into a pack; None: as many as memory holds.
+    ``at_most`` runs go into a pack; None: as many as memory holds for training data of ``shape`` (N, d).
     """
     left = {run.id: run for run in runs}
     packs = []
@@ -91,7 +97,7 @@ def make_packs(runs: Sequence[Run], place: Place, checkpoints: Path | None, at_m
     for run in left.values():
         groups[digest(_shared(run))].append(run)
     for members in groups.values():
-        size = at_most or fitting(members[0].settings, place.device)
+        size = at_most or fitting(members[0].settings, place.device, shape)
         packs += [Pack(tuple(members[at : at + size]), place) for at in range(0, len(members), size)]
     position = {run.id: k for k, run in enumerate(runs)}
     return sorted(packs, key=lambda pack: position[pack.runs[0].id])
@@ -117,15 +123,15 @@ def interrupted(checkpoints: Path | None) -> dict[Path, list[str]]:
     return found
 
 
-def fitting(settings: dict[str, Any], device: str) -> int:
+def fitting(settings: dict[str, Any], device: str, shape: tuple[int, int]) -> int:
     """How many runs of this kind fit into half of the memory that is free, by a generous estimate."""
-    hidden, B = settings["hidden"], settings["batch_size"]
-    d = 1300 if settings["dataset"] != "digits" else 64
-    units = d + sum(hidden) + settings["tasks"] * settings["classes_per_task"]
-    parameters = sum(a * b for a, b in zip([d, *hidden], [*hidden, 200], strict=True))
+    (n, d), hidden, B = shape, settings["hidden"], settings["batch_size"]
+    outputs = settings["tasks"] * settings["classes_per_task"]
+    units = d + sum(hidden) + outputs
+    parameters = sum(a * b for a, b in zip([d, *hidden], [*hidden, outputs], strict=True))
     numbers = 12 * parameters + (24 * B + 3 * 1024) * units
     if settings["method"] == "full_fisher":
-        numbers += 60_000 * units
+        numbers += n * units
     return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
 
 
