@@ -99,6 +99,7 @@ def test_a_cluster_that_loses_a_node_gives_the_local_table(
     process.stderr.close()
     assert process.wait(300) == 0, heard
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
+    assert not Path("ray").exists()  # the nodes' own folder is this one: a relative --out must not mean it
 
 
 def test_no_cluster_is_one_clear_error(tmp_path: Path) -> None:

@@ -58,14 +58,16 @@ class RayEngine(Engine):
             except (ConnectionError, RuntimeError, ValueError) as problem:
                 raise EFCError(f"--ray-address: no Ray cluster at {address!r}: {problem}") from None
         self.gpus = 1 if device != "cpu" and self.ray.cluster_resources().get("GPU", 0) else 0
-        self.halt = (surroundings.checkpoints or Path.cwd()) / f".stop-{os.getpid()}-{time.time_ns()}"
+        # A worker stands in its node's folder, not in ours: a relative path would mean another place there.
+        self.checkpoints = None if surroundings.checkpoints is None else surroundings.checkpoints.resolve()
+        self.halt = (self.checkpoints or Path.cwd()) / f".stop-{os.getpid()}-{time.time_ns()}"
         self.task = self.ray.remote(_train)
         self.pending: dict[Any, Pack] = {}
 
     def start(self, pack: Pack) -> None:
         s = self.surroundings
         wanted = {"num_cpus": 1, "num_gpus": self.gpus, "max_retries": RETRIES, "name": pack.label}
-        reference = self.task.options(**wanted).remote(pack, s.checkpoints, str(self.halt), s.every)
+        reference = self.task.options(**wanted).remote(pack, self.checkpoints, str(self.halt), s.every)
         self.pending[reference] = pack
 
     def wait(self, timeout: float) -> list[Outcome]:
