@@ -26,7 +26,7 @@ from tasks import toy_stream
 SIZES = (6, 8, 7, 6)
 OPTIONS: dict[str, Any] = {
     "efc": EFCOptions(lr=1e-2, beta=1.0, head_beta=2.0),
-    "ewc": EWCOptions(lr=1e-2, strength=100.0),
+    "ewc": EWCOptions(lr=1e-2, strength=10.0),
     "online_ewc": OnlineEWCOptions(lr=1e-2, strength=10.0),
     "si": SIOptions(lr=1e-2, strength=10.0),
     "mas": MASOptions(lr=1e-2, strength=1.0),

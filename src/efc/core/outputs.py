@@ -38,15 +38,14 @@ def loss_gradient(output: str, z: Tensor, y: Tensor) -> Tensor:
 def softmax_difference(p: Tensor, s: Tensor) -> Tensor:
     """``softmax(log p + s) - p`` without cancellation for small ``s``.
 
-    With ``e = expm1(s)`` and ``T = sum_k p_k e_k`` the difference is ``p (e - T) / (1 + T)``; a shift of ``s`` by a
-    constant changes nothing, so its mean under p is taken out first. Large ``s`` go through the plain difference.
+    It is ``p expm1(s - c)`` with ``c = log sum_k p_k exp(s_k)``. A shift of ``s`` by a constant changes nothing, so its
+    maximum is taken out first; then ``c = log1p(sum_k p_k expm1(s_k))`` keeps its digits where ``s`` is small.
     """
-    s = s - (p * s).sum(-1, keepdim=True)
-    e = torch.expm1(s.clamp(-1.0, 1.0))
-    T = (p * e).sum(-1, keepdim=True)
-    small = p * (e - T) / (1 + T)
-    plain = torch.softmax(torch.log(p) + s, -1) - p
-    return torch.where(s.abs().amax(-1, keepdim=True) < 1.0, small, plain)
+    s = s - s.amax(-1, keepdim=True)
+    total = (p * torch.exp(s)).sum(-1, keepdim=True)
+    excess = (p * torch.expm1(s)).sum(-1, keepdim=True)
+    c = torch.where(total > 0.5, torch.log1p(excess), torch.log(total))
+    return p * torch.expm1(s - c)
 
 
 def output_shift(output: str, form: str, z: Tensor, s: Tensor) -> Tensor:

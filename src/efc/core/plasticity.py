@@ -40,7 +40,7 @@ def weight_change(
     choose("on_failure", on_failure, ON_FAILURE)
     post, pre = postsynaptic(solution, head_rule), (solution.system.free.r[0], *solution.activity.rates)
     bad = solution.result == Result.NON_FINITE if on_failure == "keep" else ~solution.settled
-    if bool(bad.any()):
+    if bad.is_cuda or bool(bad.any()):  # asking would make a GPU wait
         mask = bad.unsqueeze(-1)
         post = tuple(torch.where(mask, torch.zeros_like(t), t) for t in post)
         pre = tuple(torch.where(mask, torch.zeros_like(t), t) for t in pre)

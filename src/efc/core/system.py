@@ -41,6 +41,9 @@ class System:
     """Preservation signal of the first layer; None without preservation."""
     terms: Parameters | None
     """``beta G`` per layer, strengths included; None without preservation."""
+    received: Parameters
+    """What makes layers 2..L's input: ``[W_i; -beta G_i]`` and ``[b_i; -beta G^b_i]``, or without preservation W_i and
+    b_i alone. One matrix product then gives ``a_i`` and ``gamma_i``."""
     Q: tuple[Tensor, ...]
     """Learned feedback weights (R, d_i, C) per hidden layer; empty for the other feedbacks."""
     compared_free: Tensor
@@ -142,6 +145,7 @@ def build(
         slope_1=sigma.slope(free.a[0], free.r[1]) if len(free.r) > 1 else None,
         gamma_1=None if terms is None else preservation_signal(terms, 0, x),
         terms=terms,
+        received=_received(theta, terms),
         Q=tuple(Q),
         compared_free=compared_free,
         free_error=free_error,
@@ -149,6 +153,16 @@ def build(
         k_p=per_run("k_p", controller.k_p, R, x),
         kappa=per_run("kappa", controller.kappa, R, x),
     )
+
+
+def _received(theta: Parameters, terms: Parameters | None) -> Parameters:
+    """See :class:`System`."""
+    upper = Parameters(theta.weights[1:], theta.biases[1:])
+    if terms is None:
+        return upper
+    weights = (torch.cat([W, -G], 1) for W, G in zip(upper.weights, terms.weights[1:], strict=True))
+    biases = (torch.cat([b, -G], 1) for b, G in zip(upper.biases, terms.biases[1:], strict=True))
+    return Parameters(tuple(weights), tuple(biases))
 
 
 def feed_back(system: System, u: Tensor, slope: Sequence[Tensor]) -> list[Tensor]:
@@ -205,8 +219,11 @@ def _arrive(system: System, i: int, pre: Tensor) -> tuple[Tensor, Tensor | None]
     """Pre-activation and preservation signal of layer ``i`` (from 0) for presynaptic rates; constants where clamped."""
     if i == 0:
         return system.free.a[0], system.gamma_1
-    a = affine(pre, system.theta.weights[i], system.theta.biases[i])
-    return a, None if system.terms is None else preservation_signal(system.terms, i, pre)
+    a = affine(pre, system.received.weights[i - 1], system.received.biases[i - 1])
+    if system.terms is None:
+        return a, None
+    d = a.shape[-1] // 2
+    return a[..., :d], a[..., d:]
 
 
 def _modulate(system: System, i: int, a: Tensor, gamma: Tensor | None, g: Tensor) -> Hidden:
@@ -233,12 +250,18 @@ def output_error(system: System, z: Tensor, s: Tensor) -> Tensor:
     return system.free_error - displacement
 
 
+def free_slopes(system: System) -> tuple[Tensor, ...]:
+    """``sigma'(a_i)`` of the hidden layers in the free state."""
+    sigma, free = system.dynamics.sigma, system.free
+    first = () if system.slope_1 is None else (system.slope_1,)
+    return (*first, *(sigma.slope(a, f) for a, f in zip(free.a[1:-1], free.r[2:], strict=True)))
+
+
 def free_activity(system: System) -> Activity:
     """The free state, where no signal is felt, as an :class:`Activity`."""
-    sigma, free = system.dynamics.sigma, system.free
+    free = system.free
     hidden: list[Hidden] = []
-    for i, (a, f) in enumerate(zip(free.a[:-1], free.r[1:], strict=True)):
-        slope = system.slope_1 if i == 0 and system.slope_1 is not None else sigma.slope(a, f)
+    for a, f, slope in zip(free.a[:-1], free.r[1:], free_slopes(system), strict=True):
         nothing = torch.zeros_like(f)
         hidden.append(Hidden(a, f, slope, nothing, nothing, None, nothing, f))
     return Activity(tuple(hidden), free.z, torch.zeros_like(free.z), None, system.free_error)

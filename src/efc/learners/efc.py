@@ -41,6 +41,10 @@ MEMORIES: dict[str, type[Memory]] = {
     "full_fisher": FullFisherMemory,
 }
 
+SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 6}}
+"""Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
+samples with a flipping ReLU, which nothing settles (docs/performance.md)."""
+
 ABLATIONS: dict[str, dict[str, Any]] = {
     "reference": {
         "output": "linear_ce", "form": "bounded", "feedback": "jacobian", "head_rule": "frozen", "kappa": 2.0,
@@ -131,7 +135,7 @@ class EFC(Learner):
         self.lam = self.per_run("lam", o.lam)
         if o.feedback == "learned" and len(self.layout.sizes) < 3:
             raise EFCError("feedback: 'learned' needs a hidden layer to learn feedback to; use 'jacobian'")
-        self.solver = make_solver(o.solver, **o.solver_options)
+        self.solver = make_solver(o.solver, **SOLVING.get(o.solver, {}) | dict(o.solver_options))
         self.beta, self.head_beta = self.per_run("beta", o.beta), self.per_run("head_beta", o.head_beta)
         self.anchor = self.per_run("anchor", o.anchor).reshape(-1, 1)
         self.anchored = bool((self.anchor > 0).any())

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from efc.core.solvers.base import Proposal, SweepSolver, positive
+from efc.core.solvers.rows import Rows
 from efc.core.system import Activity, System
 
 
@@ -21,7 +22,6 @@ class Anderson(SweepSolver):
 
     memory: int = 5
     max_steps: int = 20
-    """What has not settled by then (a flipping ReLU, as a rule) hardly ever does: more sweeps changed no accuracy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,6 +40,9 @@ class _Mixing(Proposal):
         self.last: tuple[Tensor, Tensor] | None = None
         self.dU: list[Tensor] = []
         self.dF: list[Tensor] = []
+
+    def narrow(self, rows: Rows) -> None:
+        self.last, self.dU, self.dF = rows.take((self.last, self.dU, self.dF))
 
     def __call__(self, u: Tensor, activity: Activity) -> Tensor:
         F = self.system.kappa * activity.error - u
@@ -61,20 +64,15 @@ def _coefficients(dF: Tensor, F: Tensor) -> Tensor:
     gram = unit @ unit.transpose(-1, -2)
     gram.diagonal(dim1=-2, dim2=-1).add_(max(10 * torch.finfo(F.dtype).eps, 1e-10))
     rhs = unit @ F.unsqueeze(-1)
-    solved: Tensor = eliminate(torch.cat([gram, rhs], -1)) if F.is_cuda else _solve(gram, rhs)
+    solved = eliminate(torch.cat([gram, rhs], -1))
     return torch.nan_to_num(solved, nan=0.0, posinf=0.0, neginf=0.0) / norm
-
-
-def _solve(G: Tensor, b: Tensor) -> Tensor:
-    solved: Tensor = torch.linalg.solve_ex(G, b).result.squeeze(-1)
-    return solved
 
 
 def eliminate(augmented: Tensor) -> Tensor:
     """Gauss-Jordan on ``[G | b]`` (..., m, m + 1), G positive definite: ``G^{-1} b``.
 
-    A handful of elementwise passes over all samples at once: on a GPU the library's batched solver goes from one small
-    matrix to the next.
+    A handful of elementwise passes over all samples at once, where the library's solver goes from one small matrix to
+    the next.
     """
     for k in range(augmented.shape[-2]):
         row = augmented[..., k, :] / augmented[..., k, k, None]

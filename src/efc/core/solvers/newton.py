@@ -9,6 +9,7 @@ from torch import Tensor
 
 from efc.core.linear import control_jacobian, solve_gain
 from efc.core.solvers.base import Proposal, SweepSolver
+from efc.core.solvers.rows import Rows
 from efc.core.system import Activity, System
 
 
@@ -35,6 +36,9 @@ class _Step(Proposal):
         self.system = system
         self.best: Tensor | None = None
         self.base = self.step = self.length = torch.empty(0)
+
+    def narrow(self, rows: Rows) -> None:
+        self.best, self.base, self.step, self.length = rows.take((self.best, self.base, self.step, self.length))
 
     def __call__(self, u: Tensor, activity: Activity) -> Tensor:
         residual = self.system.kappa * activity.error - u

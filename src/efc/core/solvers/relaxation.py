@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from efc.core.solution import Solution
-from efc.core.solvers.base import STARTS, Solver, Watch, initial_u, positive
+from efc.core.solvers.base import STARTS, Solver, initial_u, over, positive
+from efc.core.solvers.watch import Watch, largest, rounding
 from efc.core.system import System, drive
 from efc.errors import EFCError, choose
 
@@ -41,15 +44,22 @@ class Relaxation(Solver):
         leak = 1 / (1 + self.dt * system.alpha)
         r, error = list(system.free.r[1:]), system.free_error
         v = initial_u(system, self.start) - system.k_p * error
-        watch = Watch(system, self.tol, patience=max(24, round(self.patience * self.tau / self.dt)))
+        patience = max(24, round(self.patience * self.tau / self.dt))
+        watch = Watch(system, self.tol, patience, self.max_steps)
         for step in range(1, self.max_steps + 1):
             u = v + system.k_p * error
             activity = drive(system, u, r)
-            done = watch.look(step, u, r, activity)
-            if step == self.max_steps or bool(done.all()):
+            answer = [system.kappa * activity.error, *activity.rates]
+            done = watch.look(step, [u, *r], answer, self._scales(system, answer))
+            if step == self.max_steps or over(done):
                 break
-            frozen = done.unsqueeze(-1)
-            r = [torch.where(frozen, old, old + rate * (new - old)) for old, new in zip(r, activity.rates, strict=True)]
-            v = torch.where(frozen, v, (v + self.dt * error) * leak)
-            error = torch.where(frozen, error, error + rate * (activity.error - error))
+            r = [torch.where(done, old, old + rate * (new - old)) for old, new in zip(r, activity.rates, strict=True)]
+            v = torch.where(done, v, (v + self.dt * error) * leak)
+            error = torch.where(done, error, error + rate * (activity.error - error))
         return watch.solution(u, activity)
+
+    def _scales(self, system: System, answer: Sequence[Tensor]) -> list[Tensor]:
+        """What control changes, at most: ``|u|`` and ``|r_i - r_i^free|``."""
+        noise = rounding(answer[0], self.tol)
+        changes = (largest(r - free) + noise * largest(free) for r, free in zip(answer[1:], system.free.r[1:], strict=True))
+        return [largest(answer[0]), *changes]

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from efc.core.linear import steady_state_u
 from efc.core.solution import Solution
-from efc.core.solvers.base import Solver, Watch
-from efc.core.system import System, free_activity, sweep
+from efc.core.solvers.base import Solver, sweep_states
+from efc.core.solvers.watch import Watch
+from efc.core.system import System, free_slopes, sweep
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,9 @@ class SteadyState(Solver):
     max_steps: int = 1
 
     def solve(self, system: System) -> Solution:
-        free = free_activity(system)
         u = steady_state_u(system)
-        watch = Watch(system, self.tol, patience=2)
-        first = sweep(system, u, free.slopes)
+        watch = Watch(system, self.tol, patience=2, max_steps=1)
+        first = sweep(system, u, free_slopes(system))
         activity = sweep(system, u, first.slopes)
-        watch.look(1, u, first.rates, activity)
+        watch.look(1, *sweep_states(system, u, first.slopes, activity))
         return watch.solution(u, activity)
