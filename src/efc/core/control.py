@@ -53,6 +53,10 @@ class Controller:
             raise EFCError(f"k_p: must lie between 0 and kappa ({_told(total)}), got {_told(proportional)}")
         return cls(alpha=1.0 / (total - proportional), k_p=proportional)
 
+    def to(self, like: Tensor) -> Controller:
+        """The same beside ``like``, so that a solve need not convert it."""
+        return Controller(self.alpha.to(like), self.k_p.to(like))
+
     @property
     def kappa(self) -> Tensor:
         """Total gain at rest."""
@@ -97,7 +101,7 @@ def rate_shift(form: str, f: Tensor, slope: Tensor, psi: Tensor, gamma: Tensor |
     """
     if form == "additive":
         return psi if gamma is None else torch.addcmul(psi, slope, gamma)
-    return f * modulation(form, psi if gamma is None else psi + gamma)
+    return modulation(form, psi if gamma is None else psi + gamma).mul_(f)
 
 
 def _told(values: Tensor) -> str:

@@ -30,11 +30,11 @@ def postsynaptic(solution: Solution, head_rule: str = "rates") -> tuple[Tensor, 
 
 
 def weight_change(
-    solution: Solution, out: Parameters, head_rule: str = "rates", on_failure: str = "keep"
+    solution: Solution, out: Parameters, head_rule: str = "rates", on_failure: str = "keep", scale: float = 1.0
 ) -> Parameters:
     """Write ``dW_i = mean_b (r_i - f_i) r_{i-1}^T`` and ``db_i = mean_b (r_i - f_i)`` into ``out`` and return it.
 
-    Hand it to an optimiser as *minus* the gradient. A sample that did not settle counts as it stands (``"keep"``) or
+    Times ``scale``: an optimiser takes *minus* the change for a gradient. A sample that did not settle counts as it stands (``"keep"``) or
     not at all (``"zero"``); one that is not finite never counts. The mean is over the whole batch in any case.
     """
     choose("on_failure", on_failure, ON_FAILURE)
@@ -44,5 +44,5 @@ def weight_change(
         mask = bad.unsqueeze(-1)
         post = tuple(torch.where(mask, torch.zeros_like(t), t) for t in post)
         pre = tuple(torch.where(mask, torch.zeros_like(t), t) for t in pre)
-    outer_sums(post, pre, out, scale=1.0 / bad.shape[1])
+    outer_sums(post, pre, out, scale=scale / bad.shape[1])
     return out

@@ -41,7 +41,7 @@ MEMORIES: dict[str, type[Memory]] = {
     "full_fisher": FullFisherMemory,
 }
 
-SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 6}}
+SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 4}}
 """Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
 samples with a flipping ReLU, which nothing settles (docs/performance.md)."""
 
@@ -131,7 +131,8 @@ class EFC(Learner):
         o = self.options
         self.output = o.output
         self.dynamics = Dynamics(self.activation, o.output, o.feedback, o.form)
-        self.controller = Controller.from_gain(self.per_run("kappa", o.kappa), self.per_run("k_p", o.k_p))
+        gains = self.per_run("kappa", o.kappa), self.per_run("k_p", o.k_p)
+        self.controller = Controller.from_gain(*gains).to(self.theta)
         self.lam = self.per_run("lam", o.lam)
         if o.feedback == "learned" and len(self.layout.sizes) < 3:
             raise EFCError("feedback: 'learned' needs a hidden layer to learn feedback to; use 'jacobian'")
@@ -140,7 +141,8 @@ class EFC(Learner):
         self.anchor = self.per_run("anchor", o.anchor).reshape(-1, 1)
         self.anchored = bool((self.anchor > 0).any())
         self.memory, self.regulariser = self._preservation(o.preservation if preservation is None else preservation)
-        self.factor = self._factor()
+        self.terms = torch.zeros_like(self.theta)
+        self._set_strengths()
         self.feedback = LearnedFeedback(self) if o.feedback == "learned" else None
         self.loss_gradient = torch.zeros_like(self.theta) if self._follows_path() else None
 
@@ -153,18 +155,18 @@ class EFC(Learner):
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)
-        pull = self._pull()
-        terms = None if pull is None else self.layout.views(self.factor * pull).active(self.active)
+        terms = self._terms()
         Q = () if self.feedback is None else self.feedback.update(theta, x)
         system = build(
             self.dynamics, theta, x, y, self.controller, lam=self.lam, target=self.options.target, terms=terms, Q=Q
         )
         solution = self.solver.solve(system)
         out = self.layout.views(self.gradient)
-        weight_change(solution, out.active(self.active), self.options.head_rule, self.options.on_failure)
-        self.gradient.neg_()
-        if pull is not None and self.anchored:
-            add_active(self.layout, self.gradient, self.anchor * pull, self.active)
+        # An optimiser descends: it is handed minus the change.
+        weight_change(solution, out.active(self.active), self.options.head_rule, self.options.on_failure, scale=-1.0)
+        if terms is not None and self.anchored:
+            pull = self.anchor * self.regulariser.gradient(self.theta)
+            add_active(self.layout, self.gradient, pull, self.active)
         if self.loss_gradient is not None:
             self._back_propagate(system, y, self.loss_gradient)
         return {"unsettled": (~solution.settled).sum(1), "sweeps": solution.iterations.double().mean(1)}
@@ -176,7 +178,7 @@ class EFC(Learner):
     def consolidate(self, task: TaskData) -> None:
         if self.memory is not None:
             self.memory.consolidate(self, task)
-            self.factor = self._factor()
+            self._set_strengths()
 
     def feedback_alignment(self, x: Tensor) -> Tensor:
         """Cosine between the learned feedback and ``J^T`` on inputs ``x``: (R, L-1), per run and hidden layer."""
@@ -195,7 +197,7 @@ class EFC(Learner):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.factor = self._factor()
+        self._set_strengths()
 
     def _preservation(self, given: str | Callable[[Parameters], Parameters]) -> tuple[Memory | None, Regulariser]:
         """The memory, if there is one, and what gives ``dR/dtheta``."""
@@ -206,16 +208,21 @@ class EFC(Learner):
         memory = MEMORIES[choose("preservation", given, MEMORIES)](self)
         return memory, memory
 
-    def _factor(self) -> Tensor:
-        """``beta`` per parameter, with everything that is constant between two consolidations."""
+    def _set_strengths(self) -> None:
+        """What turns dR/dtheta, or for a quadratic R ``theta - theta*``, into the terms: fixed between consolidations."""
         importance = self.regulariser.importance
-        return strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance)
+        factor = strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance)
+        self.strengths = factor * self.memory.omega if self.memory is not None and self.memory.quadratic else factor
 
-    def _pull(self) -> Tensor | None:
-        """``dR/dtheta`` (R, P); None before there is anything to preserve."""
+    def _terms(self) -> Parameters | None:
+        """``beta dR/dtheta`` of the active classes; None before there is anything to preserve."""
         if self.memory is not None and self.tasks_seen == 0:
             return None
-        return self.regulariser.gradient(self.theta)
+        if self.memory is not None and self.memory.quadratic:
+            torch.sub(self.theta, self.memory.anchor, out=self.terms).mul_(self.strengths)
+        else:
+            torch.mul(self.strengths, self.regulariser.gradient(self.theta), out=self.terms)
+        return self.layout.views(self.terms).active(self.active)
 
     def _follows_path(self) -> bool:
         return self.memory is not None and self.memory.follows_path

@@ -33,6 +33,11 @@ class Memory(Stored):
         """Omega (R, P), or None where the regulariser has no such thing."""
         return self.omega
 
+    @property
+    def quadratic(self) -> bool:
+        """Whether R is the diagonal form above; a subclass with a :meth:`gradient` of its own is not."""
+        return type(self).gradient is Memory.gradient
+
     def gradient(self, theta: Tensor) -> Tensor:
         """``dR/dtheta = Omega (theta - theta*)``."""
         return self.omega * (theta - self.anchor)

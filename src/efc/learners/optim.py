@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 
 class Optimiser(Protocol):
@@ -25,16 +26,14 @@ class Adam:
     """Adam (Kingma & Ba, 2015) without weight decay: torch's fused kernel at rate one, scaled by each run's own rate."""
 
     def __init__(self, theta: Tensor) -> None:
-        self.unit = torch.zeros_like(theta)
-        self.adam = torch.optim.Adam([self.unit], lr=1.0, fused=True, capturable=theta.is_cuda)
-        self.m, self.v = torch.zeros_like(theta), torch.zeros_like(theta)
+        self.unit, self.m, self.v = (torch.zeros_like(theta) for _ in range(3))
         self.t = torch.zeros((), device=theta.device)
-        self.adam.state[self.unit] = {"step": self.t, "exp_avg": self.m, "exp_avg_sq": self.v}
 
     def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor:
-        self.unit.zero_()
-        self.unit.grad = gradient
-        self.adam.step()
+        adam(
+            [self.unit.zero_()], [gradient], [self.m], [self.v], [], [self.t], fused=True, capturable=theta.is_cuda,
+            amsgrad=False, beta1=0.9, beta2=0.999, lr=1.0, weight_decay=0.0, eps=1e-8, maximize=False,
+        )  # fmt: skip
         step = self.unit.mul_(-lr)
         theta.sub_(step)
         return step

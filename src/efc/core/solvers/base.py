@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from efc.core.linear import steady_state_u
+from efc.core.network import Trace
 from efc.core.solution import Solution
 from efc.core.solvers.rows import Rows, few_left
 from efc.core.solvers.watch import State, Watch
@@ -64,14 +65,12 @@ class SweepSolver(Solver):
         search = Search(self, system)
         for step in range(1, self.max_steps + 1):
             search.sweep()
-            if step == 1 < self.max_steps:
-                search.advance()  # nobody settles in the first sweep, unless there is nothing to do
-                continue
-            done = search.look(step)
-            if step == self.max_steps or over(done):
-                break
-            search.advance(done)
-            search.narrow(done)
+            if step > 1 or self.max_steps == 1:  # nobody settles in the first sweep, unless there is nothing to do
+                done = search.look(step)
+                if step == self.max_steps or over(done):
+                    break
+                search.narrow()
+            search.advance()
         return search.solution()
 
 
@@ -104,9 +103,9 @@ class Search:
     def look(self, step: int) -> Tensor:
         return self.watch.look(step, *sweep_states(self.system, self.u, self.slopes, self.activity))
 
-    def advance(self, done: Tensor | None = None) -> None:
+    def advance(self) -> None:
         """Take up the proposed ``u`` and the new slopes, except where the search is over."""
-        proposed, slopes = self.propose(self.u, self.activity), self.activity.slopes
+        proposed, slopes, done = self.propose(self.u, self.activity), self.activity.slopes, self.watch.done
         if done is None:
             self.u, self.slopes = proposed, slopes
             return
@@ -115,14 +114,15 @@ class Search:
         later = zip(self.slopes[1:], slopes[1:], strict=True)
         self.slopes = (*slopes[:1], *(torch.where(done, old, new) for old, new in later))
 
-    def narrow(self, done: Tensor) -> None:
+    def narrow(self) -> None:
         """Once few samples are left, go on with them alone."""
-        rows = few_left(done) if self.whole is None else None
+        width = max(a.shape[-1] for a in self.system.free.a)
+        rows = few_left(self.watch.done, width) if self.whole is None else None
         if rows is None:
             return
         self.whole = rows, self.u, self.activity, self.watch
         self.system = rows_of(self.system, rows)
-        self.u, self.slopes = rows.take(self.u), rows.take(self.slopes)
+        self.u, self.slopes, self.activity = rows.take((self.u, self.slopes, self.activity))
         self.watch = self.watch.narrow(self.system, rows)
         self.propose.system = self.system
         self.propose.narrow(rows)
@@ -149,8 +149,10 @@ def sweep_states(system: System, u: Tensor, slopes: Sequence[Tensor], activity: 
 
 def rows_of(system: System, rows: Rows) -> System:
     """The same system for some of the samples."""
-    constants = ("free", "slope_1", "gamma_1", "compared_free", "free_error")
-    return replace(system, **{name: rows.take(getattr(system, name)) for name in constants})
+    constants = ("slope_1", "gamma_1", "compared_free", "free_error")
+    x, *rates = system.free.r  # no sweep reads the input
+    free = Trace(rows.take(system.free.a), (x, *rows.take(rates)))
+    return replace(system, free=free, **{name: rows.take(getattr(system, name)) for name in constants})
 
 
 def initial_u(system: System, start: str) -> Tensor:

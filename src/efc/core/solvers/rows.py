@@ -15,42 +15,41 @@ from torch import Tensor
 T = TypeVar("T")
 FEW = 0.25
 """Share of the batch from which the rest is gone on with alone."""
+WORTH = 50_000
+"""Rates in the largest layer of a batch from which that saves more than the picking costs."""
 
 
 class Rows(NamedTuple):
-    """Samples by number, as many in every run: those left, filled up with others where a run has fewer."""
+    """Samples by number in the flattened (R * B) batch, as many in every run."""
 
-    index: Tensor
-    """(R, n)."""
+    runs: int
+    picked: Tensor
+    """(R * n,): those left, filled up with others where a run has fewer."""
     left: Tensor
-    """(R, n, 1): false where it is only filled up."""
+    """Which of the picked are not there to fill up."""
 
     def take(self, tree: T) -> T:
         """The same with these rows alone, for a tensor (R, B, .) or tuples, lists and named tuples of such."""
-        run = torch.arange(len(self.index)).unsqueeze(1)
-        return _map(lambda t: t[run, self.index], tree)
+        return _map(lambda t: t.flatten(0, 1).index_select(0, self.picked).view(self.runs, -1, t.shape[-1]), tree)
 
     def put(self, into: T, values: T) -> None:
         """Write ``values`` back where they were taken from, in place."""
-        run = torch.arange(len(self.index)).unsqueeze(1)
-
-        def write(t: Tensor, new: Tensor) -> Tensor:
-            t[run, self.index] = torch.where(self.left, new, t[run, self.index])
-            return t
-
-        _map(write, into, values)
+        place = self.picked[self.left]
+        _map(lambda t, new: t.flatten(0, 1).index_copy_(0, place, new.flatten(0, 1)[self.left]), into, values)
 
 
-def few_left(done: Tensor) -> Rows | None:
-    """Those whose search is not over, by (R, B, 1) booleans, if they are few."""
-    if done.is_cuda:
+def few_left(done: Tensor | None, width: int) -> Rows | None:
+    """Those whose search is not over, by (R, B, 1) booleans, if they are few and the layers wide enough to care."""
+    if done is None or done.is_cuda or done.numel() * width < WORTH:
         return None
-    left = ~done.squeeze(-1)
+    R, B, _ = done.shape
+    left = (~done.squeeze(-1)).float()
     n = int(left.sum(1).max())
-    if n > FEW * left.shape[1]:
+    if n > FEW * B:
         return None
-    index = left.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n]
-    return Rows(index, left.gather(1, index).unsqueeze(-1))
+    waiting, index = left.topk(n, dim=1)
+    picked = index + B * torch.arange(R).unsqueeze(1)
+    return Rows(R, picked.flatten(), waiting.flatten().nonzero().squeeze(1))
 
 
 def _map(function: Callable[..., Tensor], tree: Any, *others: Any) -> Any:

@@ -29,19 +29,20 @@ class Watch:
 
     def __init__(self, system: System, tol: float, patience: int, max_steps: int) -> None:
         self.system, self.tol, self.patience = system, tol, patience
-        like = system.free_error[..., :1]
-        self.done = torch.zeros_like(like, dtype=torch.bool)
-        self.cycling = torch.zeros_like(self.done)
-        self.iterations = torch.zeros_like(like, dtype=torch.int64)
-        self.residual = torch.full_like(like, float("inf"))
         self.impatient = patience < max_steps
-        self.best, self.stalled = self.residual, self.iterations
+        like = system.free_error[..., :1]
+        self.done: Tensor | None = None
+        """None before the first look."""
+        self.cycling = torch.zeros_like(like, dtype=torch.bool)
+        self.iterations = torch.zeros_like(like, dtype=torch.int64)
+        self.residual = self.best = torch.full_like(like, float("inf"))
+        self.stalled = self.iterations
         self.last: State | None = None
         self.snapshot: State | None = None
         self.next_snapshot = _FIRST_SNAPSHOT
         # A controller's output that drowns in rounding errors counts as settled.
-        self.tiny = torch.finfo(like.dtype).tiny
-        self.noise = rounding(like, tol) * system.kappa + self.tiny
+        self.tiny = torch.finfo(system.kappa.dtype).tiny
+        self.noise = rounding(system.kappa, tol) * system.kappa + self.tiny
 
     def look(self, step: int, here: State, answer: State, scales: State | None = None) -> Tensor:
         """Take note of a step from ``here`` that leads to ``answer``; return (R, B, 1): true where the search is over.
@@ -50,13 +51,17 @@ class Watch:
         """
         first, *rest = [largest(t) for t in answer] if scales is None else scales
         scales = [first + self.noise, *(t + self.tiny for t in rest)]
-        residual = torch.where(self.done, self.residual, distance(here, answer, scales))
-        self.iterations = torch.where(self.done, self.iterations, step)
-        self.residual = residual
-        going_on = (residual > self.tol) & (residual < float("inf"))  # NaN is neither
-        round_it_goes = self._goes_round(here, scales)
-        if round_it_goes is not None:
-            self.cycling = self.cycling | (round_it_goes & going_on & ~self.done)
+        residual = distance(here, answer, scales)
+        if self.done is None:
+            self.residual, running, self.iterations = residual, ~self.cycling, self.iterations + step
+        else:
+            running = ~self.done
+            self.residual = torch.where(running, residual, self.residual)
+            self.iterations = self.iterations + running
+        going_on = (self.residual > self.tol) & (self.residual < float("inf"))  # NaN is neither
+        cycling = self._goes_round(here, scales)
+        if cycling is not None:
+            self.cycling = self.cycling | (cycling & going_on & running)
             going_on = going_on & ~self.cycling
         self.last = here
         if step == self.next_snapshot:
