@@ -1,8 +1,9 @@
-"""What the speed benchmarks share: a task stream of any size made on the spot, the backprop to compare with, a clock."""
+"""What the speed benchmarks share: data of any size made on the spot, the backprop to compare with, a clock."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -27,7 +28,7 @@ class Backprop:
 
     def __init__(self, sizes: Sequence[int], runs: int, device: torch.device, lr: float = 1e-4) -> None:
         torch.manual_seed(0)
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(itertools.pairwise(sizes))
         if runs == 1:
             layers: list[torch.nn.Module] = []
             for d_in, d_out in pairs:

@@ -12,6 +12,7 @@ import itertools
 from typing import Any
 
 import torch
+
 from common import Backprop, Clusters, arguments_of, batches, by_turns, in_second_task, show
 
 CASES = (

@@ -22,6 +22,7 @@ from efc.errors import EFCError, choose
 from efc.learners.heads import HEADS, POLICIES
 from efc.learners.optim import make_optimiser
 from efc.learners.options import Options
+from efc.learners.record import Recorder, Step
 from efc.learners.state import Part
 
 CHUNK = 1024
@@ -64,6 +65,9 @@ class Learner(ABC):
     """Whether each task is to bring the data of all tasks before it: the upper bound, no continual method."""
     takes_steps: ClassVar[bool] = True
     """Whether batches are of any use to it; a closed form needs none."""
+    recordable: ClassVar[bool] = False
+    """Whether a step can be recorded as a CUDA graph: all it does is done by kernels, on tensors that stay in place.
+    Not inherited: a subclass that changes the step has to say so itself."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -95,6 +99,8 @@ class Learner(ABC):
         self.lr = self.per_run("lr", self.options.lr).reshape(-1, 1)
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
         self.head_policy = POLICIES[self.head](self)
+        self.schedule = torch.ones((), dtype=dtype, device=device)
+        self._step: Step = self._update
         self.active = slice(0, 0)
         self.steps_planned = self.steps_taken = self.tasks_seen = 0
 
@@ -106,14 +112,19 @@ class Learner(ABC):
         self.gradient.zero_()
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
         self.head_policy.begin(task)
+        self._step = Recorder(self._update) if self.may_record() else self._update
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """One step on a batch x (R, B, d_0), y (R, B); returns statistics per run, (R,) each, if there are any."""
-        statistics = self.descent(self._with_runs(x), self.one_hot(y, self.active))
         progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
-        lr = self.lr * (0.5 * (1 + math.cos(math.pi * progress)))
-        self.moved(self.optimiser.step(self.theta, self.gradient, lr))
+        self.schedule.fill_(0.5 * (1 + math.cos(math.pi * progress)))
         self.steps_taken += 1
+        return self._step(self._with_runs(x), y)
+
+    def _update(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """The part of a step that is work on tensors alone."""
+        statistics = self.descent(x, self.one_hot(y, self.active))
+        self.moved(self.optimiser.step(self.theta, self.gradient, self.lr * self.schedule))
         return statistics
 
     def end_task(self, task: TaskData) -> None:
@@ -146,6 +157,7 @@ class Learner(ABC):
         if state["theta"].shape != self.theta.shape:
             raise EFCError(f"state: theta is {tuple(state['theta'].shape)}, expected {tuple(self.theta.shape)}")
         self.theta.copy_(state["theta"])
+        self._step = Recorder(self._update) if self.may_record() else self._update
         self.gradient.zero_()
         self.steps_planned, self.steps_taken, self.tasks_seen, start, stop = state["position"].tolist()
         self.active = slice(start, stop)
@@ -166,6 +178,10 @@ class Learner(ABC):
     def consolidate(self, task: TaskData) -> None:
         """Remember a finished task. By default nothing is."""
         return None
+
+    def may_record(self) -> bool:
+        """Whether this learner's steps are recorded and replayed, which only a GPU can."""
+        return self.theta.is_cuda and bool(type(self).__dict__.get("recordable", False))
 
     # -- shared helpers ----------------------------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ class EFC(Learner):
     """
 
     name = "efc"
+    recordable = True
     options_type = EFCOptions
     options: EFCOptions
 
@@ -152,6 +153,9 @@ class EFC(Learner):
             self.memory.begin_task(self)
         if self.feedback is not None:
             self.feedback.warm_up(task)
+
+    def may_record(self) -> bool:
+        return super().may_record() and self.memory is not None and self.feedback is None and self.solver.recordable
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)
@@ -209,7 +213,7 @@ class EFC(Learner):
         return memory, memory
 
     def _set_strengths(self) -> None:
-        """What turns dR/dtheta, or for a quadratic R ``theta - theta*``, into the terms: fixed between consolidations."""
+        """What turns dR/dtheta (for a quadratic R: ``theta - theta*``) into the terms; fixed between consolidations."""
         importance = self.regulariser.importance
         factor = strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance)
         self.strengths = factor * self.memory.omega if self.memory is not None and self.memory.quadratic else factor

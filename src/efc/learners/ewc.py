@@ -50,5 +50,6 @@ class EWC(Penalised):
     """Back-propagation plus the penalty ``s * sum_t sum F_t (theta - theta_t*)^2``."""
 
     name = "ewc"
+    recordable = True
     options_type = EWCOptions
     memory_type = EWCMemory

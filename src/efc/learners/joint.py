@@ -21,6 +21,7 @@ class Joint(SGD):
     """
 
     name = "joint"
+    recordable = True
     joint = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

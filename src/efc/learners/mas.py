@@ -54,5 +54,6 @@ class MAS(Penalised):
     """Back-propagation plus the penalty ``s * sum Omega (theta - theta*)^2`` with output sensitivities."""
 
     name = "mas"
+    recordable = True
     options_type = MASOptions
     memory_type = MASMemory

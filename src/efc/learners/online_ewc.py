@@ -56,5 +56,6 @@ class OnlineEWC(Penalised):
     """Back-propagation plus the penalty ``s * sum Omega (theta - theta*)^2`` with a running, decaying Fisher."""
 
     name = "online_ewc"
+    recordable = True
     options_type = OnlineEWCOptions
     memory_type = OnlineEWCMemory

@@ -23,7 +23,7 @@ class Optimiser(Protocol):
 
 
 class Adam:
-    """Adam (Kingma & Ba, 2015) without weight decay: torch's fused kernel at rate one, scaled by each run's own rate."""
+    """Adam (Kingma & Ba, 2015) without weight decay: torch's fused kernel at rate one, times each run's own."""
 
     def __init__(self, theta: Tensor) -> None:
         self.unit, self.m, self.v = (torch.zeros_like(theta) for _ in range(3))

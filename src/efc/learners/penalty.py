@@ -63,7 +63,7 @@ class Penalised(SGD):
             pull = self.memory.gradient(self.theta)
             factor = 2 * self.strength
             if self.freezes:
-                factor = torch.where(self.infinite, 0.0, factor)
+                factor = factor.masked_fill(self.infinite, 0.0)
             add_active(self.layout, self.gradient, factor * pull, self.active)
             if self.freezes and self.memory.importance is not None:
                 self.gradient.masked_fill_(self.infinite & (self.memory.importance > 0), 0.0)

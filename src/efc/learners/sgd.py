@@ -13,6 +13,7 @@ class SGD(Learner):
     """Descend the mean cross-entropy of each batch over the active classes; remember nothing."""
 
     name = "sgd"
+    recordable = True
     shipped_head = "random"
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:

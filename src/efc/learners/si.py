@@ -62,5 +62,6 @@ class SI(Penalised):
     """Back-propagation plus the penalty ``s * sum Omega (theta - theta*)^2`` with the path integral's importances."""
 
     name = "si"
+    recordable = True
     options_type = SIOptions
     memory_type = SIMemory

@@ -18,6 +18,8 @@ from efc.core.system import Activity, System, free_slopes, sweep
 from efc.errors import EFCError, choose
 
 STARTS = ("free", "steady_state")
+RECORDED = 16
+"""Sweeps a recorded solve may take; all of them are run every time."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Solver(ABC):
     def __post_init__(self) -> None:
         positive(self.tol, "tol")
         positive(self.max_steps, "max_steps")
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a CUDA graph can hold it: a handful of sweeps, every time, and nothing the host has to look at."""
+        return False
 
     @abstractmethod
     def solve(self, system: System) -> Solution:
@@ -56,6 +63,10 @@ class SweepSolver(Solver):
         super().__post_init__()
         positive(self.patience, "patience")
         choose("solver.start", self.start, STARTS)
+
+    @property
+    def recordable(self) -> bool:
+        return self.start == "free" and self.max_steps <= RECORDED
 
     @abstractmethod
     def begin(self, system: System) -> Proposal:
@@ -82,6 +93,7 @@ class Proposal(ABC):
     @abstractmethod
     def __call__(self, u: Tensor, activity: Activity) -> Tensor: ...
 
+    @abstractmethod
     def narrow(self, rows: Rows) -> None:
         """Go on with these samples alone: whatever is kept per sample has to be picked."""
 

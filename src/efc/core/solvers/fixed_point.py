@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from efc.core.solvers.base import Proposal, SweepSolver
+from efc.core.solvers.rows import Rows
 from efc.core.system import Activity, System
 from efc.errors import EFCError
 
@@ -33,6 +34,9 @@ class FixedPoint(SweepSolver):
 class _Damped(Proposal):
     def __init__(self, system: System, damping: float) -> None:
         self.system, self.damping = system, damping
+
+    def narrow(self, rows: Rows) -> None:
+        return None  # it keeps nothing
 
     def __call__(self, u: Tensor, activity: Activity) -> Tensor:
         wanted = self.system.kappa * activity.error

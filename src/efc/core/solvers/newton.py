@@ -23,6 +23,10 @@ class Newton(SweepSolver):
 
     start: str = "steady_state"
 
+    @property
+    def recordable(self) -> bool:
+        return False  # solves linear systems by a library that wants the host
+
     def begin(self, system: System) -> Proposal:
         return _Step(system)
 

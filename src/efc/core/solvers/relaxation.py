@@ -61,5 +61,7 @@ class Relaxation(Solver):
     def _scales(self, system: System, answer: Sequence[Tensor]) -> list[Tensor]:
         """What control changes, at most: ``|u|`` and ``|r_i - r_i^free|``."""
         noise = rounding(answer[0], self.tol)
-        changes = (largest(r - free) + noise * largest(free) for r, free in zip(answer[1:], system.free.r[1:], strict=True))
+        changes = (
+            largest(r - free) + noise * largest(free) for r, free in zip(answer[1:], system.free.r[1:], strict=True)
+        )
         return [largest(answer[0]), *changes]

@@ -30,7 +30,8 @@ class Rows(NamedTuple):
 
     def take(self, tree: T) -> T:
         """The same with these rows alone, for a tensor (R, B, .) or tuples, lists and named tuples of such."""
-        return _map(lambda t: t.flatten(0, 1).index_select(0, self.picked).view(self.runs, -1, t.shape[-1]), tree)
+        picked: T = _map(lambda t: t.flatten(0, 1).index_select(0, self.picked).view(self.runs, -1, t.shape[-1]), tree)
+        return picked
 
     def put(self, into: T, values: T) -> None:
         """Write ``values`` back where they were taken from, in place."""

@@ -72,9 +72,10 @@ class Watch:
 
     def solution(self, u: Tensor, activity: Activity) -> Solution:
         """The outcome; whoever is still searching has run out of steps."""
-        result = torch.where(self.cycling, Result.CYCLING, Result.MAX_STEPS)
-        result = torch.where(self.residual <= self.tol, Result.CONVERGED, result)
-        result = torch.where(self.residual < float("inf"), result, Result.NON_FINITE)
+        result = torch.full_like(self.iterations, Result.MAX_STEPS)
+        result.masked_fill_(self.cycling, Result.CYCLING)
+        result.masked_fill_(self.residual <= self.tol, Result.CONVERGED)
+        result.masked_fill_(~(self.residual < float("inf")), Result.NON_FINITE)  # NaN too
         found = (t.squeeze(-1) for t in (result, self.iterations, self.residual))
         return Solution(self.system, activity, u, *found)
 
@@ -97,7 +98,7 @@ class Watch:
         if self.impatient:
             improved = self.residual < _IMPROVED * self.best
             self.best = torch.where(improved, self.residual, self.best)
-            self.stalled = torch.where(improved, 0, self.stalled + 1)
+            self.stalled = (self.stalled + 1).masked_fill(improved, 0)
             found = self.stalled >= self.patience
         if self.snapshot is not None and self.last is not None:
             moved = distance(here, self.last, scales)

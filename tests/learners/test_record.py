@@ -1,0 +1,71 @@
+"""Recorded steps (CUDA graphs) do what ordinary steps do. On a machine without a GPU only the choice is tested."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from efc.learners import LEARNERS
+from efc.learners.record import WARM_UP, Recorder
+from efc.learners.sgd import SGD
+from learner_helpers import make, with_options
+from tasks import toy_stream
+
+RECORDED = [name for name, cls in LEARNERS.items() if cls.__dict__.get("recordable", False)]
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: recorded steps cannot be run here")
+
+
+def test_who_is_recorded() -> None:
+    assert {"efc", "sgd", "ewc", "online_ewc", "si", "mas", "joint"} == set(RECORDED)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_nothing_is_recorded_on_a_cpu(name: str) -> None:
+    learner = make(name)
+    learner.begin_task(toy_stream("class").data(0, 5))
+    assert not learner.may_record()
+
+
+def test_a_subclass_is_not_recorded_unless_it_says_so() -> None:
+    class Own(SGD):
+        pass
+
+    learner = Own((4, 3, 2), [0])
+    learner.theta = learner.theta.to("meta") if not torch.cuda.is_available() else learner.theta.cuda()
+    assert not type(learner).__dict__.get("recordable", False)
+    assert not learner.may_record()
+
+
+@cuda
+@pytest.mark.parametrize("head", ["least_squares", "analytic"])
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_steps_equal_ordinary_ones(name: str, head: str) -> None:
+    """Two tasks, batches of two sizes; the ordinary learner is the same class with recording switched off."""
+    stream = toy_stream("class", dtype=torch.float64).to("cuda")
+    recorded, ordinary = (make(name, head=head, device="cuda") for _ in range(2))
+    ordinary.may_record = lambda: False  # type: ignore[method-assign]
+    for number in range(2):
+        for learner in (recorded, ordinary):
+            task = stream.data(number, 30, learner.joint)
+            learner.begin_task(task)
+            for k in range(20):
+                n = 5 if k % 4 == 3 else 8
+                index = torch.randperm(len(task.y), generator=torch.Generator().manual_seed(k))[:n].cuda()
+                learner.step(task.x[index].expand(2, -1, -1), task.y[index].expand(2, -1))
+            learner.end_task(task)
+        assert isinstance(recorded._step, Recorder)
+        assert len(recorded._step.recordings) == 2
+        assert not isinstance(ordinary._step, Recorder)
+        torch.testing.assert_close(recorded.theta, ordinary.theta, rtol=1e-9, atol=1e-9)
+
+
+@cuda
+def test_statistics_of_a_recorded_step_are_its_own() -> None:
+    """They are read after the next step too: a replay must not change what an earlier one returned."""
+    learner = make("efc", device="cuda", options=with_options("efc", solver_options={"tol": 1e-9}))
+    task = toy_stream("class", dtype=torch.float64).to("cuda").data(0, 30)
+    learner.begin_task(task)
+    batches = [(task.x[k : k + 8].expand(2, -1, -1), task.y[k : k + 8].expand(2, -1)) for k in range(WARM_UP + 2)]
+    told = [learner.step(x, y) for x, y in batches]
+    told[-1]["sweeps"].fill_(-1)
+    assert (told[-2]["sweeps"] > 0).all()
