@@ -7,6 +7,7 @@ import itertools
 import json
 import statistics
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from efc.environment import describe_environment, pick_device
 from efc.learners import Learner, TaskData, find_learner
@@ -81,11 +84,11 @@ def batches(task: TaskData, runs: int, batch: int, n: int, seed: int = 0) -> lis
 
 
 def in_second_task(
-    method: str, sizes: Sequence[int], runs: int, batch: int, data: Clusters, options: dict[str, Any] | None = None
-) -> tuple[Learner, TaskData]:
+    method: str, sizes: Sequence[int], runs: int, batch: int, data: Clusters, activation: str = "relu"
+) -> tuple[Any, TaskData]:
     """A learner a while into its second task: something to preserve, every class active."""
     cls = find_learner(method)
-    learner = cls(sizes, range(runs), cls.options_type.from_mapping(options or {}), device=data.x.device)
+    learner: Learner = cls(sizes, range(runs), activation=activation, device=data.x.device)
     first, second = data.task(0, 2), data.task(1, 2)
     for task in (first, second):
         learner.begin_task(task)
@@ -116,6 +119,48 @@ def by_turns(device: torch.device, works: dict[str, Work], repeats: int, warm_up
             if k >= warm_up:
                 times[name].append(seconds)
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+class _Storages(TorchDispatchMode):
+    """Follows which storages the work reads from outside, and how many bytes those it makes occupy at the most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[int, int] = {}
+        self.outside, self.now, self.peak = 0, 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._meet((args, kwargs), made=False)
+        result = func(*args, **(kwargs or {}))
+        self._meet(result, made=True)
+        return result
+
+    def _meet(self, tree: Any, made: bool) -> None:
+        for t in tree_leaves(tree):
+            if not isinstance(t, Tensor):
+                continue
+            storage = t.untyped_storage()
+            key, size = storage._cdata, storage.nbytes()
+            if key in self.known:
+                continue
+            self.known[key] = size
+            if made:
+                self.now += size
+                self.peak = max(self.peak, self.now)
+                weakref.finalize(storage, self._gone, key)
+            else:
+                self.outside += size
+
+    def _gone(self, key: int) -> None:
+        self.now -= self.known.pop(key)
+
+
+def peak_bytes(work: Work) -> int:
+    """What a step of work on the CPU occupies at its peak, the state it keeps and the batch it reads included."""
+    work()
+    with _Storages() as storages:
+        work()
+    return storages.outside + storages.peak
 
 
 def arguments_of(description: str | None, **defaults: Any) -> argparse.Namespace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,8 @@ class Problem:
     target: str = "weak"
     dynamics: dict[str, str] = field(default_factory=dict)
     dtype: torch.dtype = torch.float64
+    device: str = os.environ.get("EFC_TEST_DEVICE", "cpu")
+    """Where the package works; the oracle always works on the CPU."""
 
     def __post_init__(self) -> None:
         g = torch.Generator().manual_seed(self.seed)
@@ -39,7 +42,8 @@ class Problem:
         self.y = torch.nn.functional.one_hot(labels, C).double()
         self.Q = self._feedback(g)
         for name in ("theta", "terms", "x", "y"):
-            setattr(self, name, getattr(self, name).to(self.dtype))
+            setattr(self, name, getattr(self, name).to(self.device, self.dtype))
+        self.Q = [Q.to(self.device) for Q in self.Q]
 
     def _feedback(self, g: torch.Generator) -> list[Tensor]:
         """Feedback weights that roughly follow the transposed forward ones, as learned ones would."""
@@ -68,20 +72,20 @@ class Problem:
         W, bias = _run(self.layout.views(self.theta), run)
         G, Gb = _run(self.layout.views(self.terms), run)
         return Sample(
-            W, bias, self.x[run, b].numpy(), self.y[run, b].numpy(), G, Gb,
+            W, bias, self.x[run, b].cpu().numpy(), self.y[run, b].cpu().numpy(), G, Gb,
             kappa=self.kappa, k_p=self.k_p, lam=self.lam, strong=self.target == "strong",
-            Q=[Q[run].numpy() for Q in self.Q], **({"feedback": "jacobian"} | self.dynamics),
+            Q=[Q[run].cpu().numpy() for Q in self.Q], **({"feedback": "jacobian"} | self.dynamics),
         )  # fmt: skip
 
 
 def _run(layers: Parameters, run: int) -> tuple[list[Any], list[Any]]:
-    return [W[run].numpy() for W in layers.weights], [b[run].numpy() for b in layers.biases]
+    return [W[run].cpu().numpy() for W in layers.weights], [b[run].cpu().numpy() for b in layers.biases]
 
 
 def packed(solution: Any, run: int, b: int) -> Any:
     """Hidden rates and u of one sample, in the oracle's order."""
     hidden = solution.rates[:-1]
-    return torch.cat([*(r[run, b] for r in hidden), solution.u[run, b]]).numpy()
+    return torch.cat([*(r[run, b] for r in hidden), solution.u[run, b]]).cpu().numpy()
 
 
 def flat(parameters: Parameters) -> Tensor:

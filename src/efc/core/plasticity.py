@@ -35,7 +35,8 @@ def weight_change(
     """Write ``dW_i = mean_b (r_i - f_i) r_{i-1}^T`` and ``db_i = mean_b (r_i - f_i)`` into ``out`` and return it.
 
     Times ``scale``: an optimiser takes *minus* the change for a gradient. A sample that did not settle counts as it
-    stands (``"keep"``) or not at all (``"zero"``); one that is not finite never counts. The mean is over the whole batch in any case.
+    stands (``"keep"``) or not at all (``"zero"``); one that is not finite never counts. The mean is over the whole
+    batch in any case.
     """
     choose("on_failure", on_failure, ON_FAILURE)
     post, pre = postsynaptic(solution, head_rule), (solution.system.free.r[0], *solution.activity.rates)

@@ -159,7 +159,7 @@ class EFC(Learner):
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)
-        terms = self._terms()
+        terms = self.preservation_terms()
         Q = () if self.feedback is None else self.feedback.update(theta, x)
         system = build(
             self.dynamics, theta, x, y, self.controller, lam=self.lam, target=self.options.target, terms=terms, Q=Q
@@ -183,6 +183,16 @@ class EFC(Learner):
         if self.memory is not None:
             self.memory.consolidate(self, task)
             self._set_strengths()
+
+    def preservation_terms(self) -> Parameters | None:
+        """``beta dR/dtheta`` of the active classes; None before there is anything to preserve."""
+        if self.memory is not None and self.tasks_seen == 0:
+            return None
+        if self.memory is not None and self.memory.quadratic:
+            torch.sub(self.theta, self.memory.anchor, out=self.terms).mul_(self.strengths)
+        else:
+            torch.mul(self.strengths, self.regulariser.gradient(self.theta), out=self.terms)
+        return self.layout.views(self.terms).active(self.active)
 
     def feedback_alignment(self, x: Tensor) -> Tensor:
         """Cosine between the learned feedback and ``J^T`` on inputs ``x``: (R, L-1), per run and hidden layer."""
@@ -217,16 +227,6 @@ class EFC(Learner):
         importance = self.regulariser.importance
         factor = strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance)
         self.strengths = factor * self.memory.omega if self.memory is not None and self.memory.quadratic else factor
-
-    def _terms(self) -> Parameters | None:
-        """``beta dR/dtheta`` of the active classes; None before there is anything to preserve."""
-        if self.memory is not None and self.tasks_seen == 0:
-            return None
-        if self.memory is not None and self.memory.quadratic:
-            torch.sub(self.theta, self.memory.anchor, out=self.terms).mul_(self.strengths)
-        else:
-            torch.mul(self.strengths, self.regulariser.gradient(self.theta), out=self.terms)
-        return self.layout.views(self.terms).active(self.active)
 
     def _follows_path(self) -> bool:
         return self.memory is not None and self.memory.follows_path

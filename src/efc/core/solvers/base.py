@@ -118,6 +118,7 @@ class Search:
     def advance(self) -> None:
         """Take up the proposed ``u`` and the new slopes, except where the search is over."""
         proposed, slopes, done = self.propose(self.u, self.activity), self.activity.slopes, self.watch.done
+        del self.activity  # to make room for the next
         if done is None:
             self.u, self.slopes = proposed, slopes
             return

@@ -1,0 +1,63 @@
+"""How a step's time grows with width, depth, batch, classes and runs, for EFC and for plain backprop; and its memory.
+
+    python benchmarks/scaling.py
+    python benchmarks/scaling.py --device cuda --json
+
+Along each axis a power law is fitted (time ~ size^exponent) to medians taken by turns. ``ratio`` is EFC's time over
+backprop's at the largest size. Memory is what all tensors of a step occupy at its peak (measured on the CPU alone).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+
+from common import Backprop, Clusters, arguments_of, batches, by_turns, in_second_task, peak_bytes, show
+
+AXES: dict[str, tuple[int, ...]] = {
+    "width": (256, 512, 1024, 2048),
+    "depth": (1, 2, 4, 8),
+    "batch": (256, 512, 1024, 2048),
+    "classes": (10, 50, 100, 200),
+    "runs": (2, 4, 8, 16),
+}
+BASE = {"width": 512, "depth": 2, "batch": 256, "classes": 10, "runs": 1}
+INPUTS = 512
+
+
+def measure(device: torch.device, repeats: int, width: int, depth: int, batch: int, classes: int, runs: int) -> Any:
+    """Seconds and, on the CPU, bytes of a step of backprop and of EFC."""
+    sizes = (INPUTS, *[width] * depth, classes)
+    data = Clusters(INPUTS, classes, samples=4 * batch, device=device)
+    efc, task = in_second_task("efc", sizes, runs, batch, data)
+    backprop = Backprop(sizes, runs, device)
+    given = itertools.cycle(batches(task, runs, batch, 4))
+    works = {"backprop": lambda: backprop.step(*next(given)), "efc": lambda: efc.step(*next(given))}
+    seconds = by_turns(device, works, repeats)
+    on_cpu = device.type == "cpu"
+    return {name: (seconds[name], peak_bytes(work) if on_cpu else float("nan")) for name, work in works.items()}
+
+
+def main() -> None:
+    arguments = arguments_of(__doc__, repeats=9)
+    rows = []
+    for axis, values in AXES.items():
+        found = [measure(arguments.device, arguments.repeats, **(BASE | {axis: value})) for value in values]
+        seconds = {name: [f[name][0] for f in found] for name in found[0]}
+        exponent = {name: float(np.polyfit(np.log(values), np.log(t), 1)[0]) for name, t in seconds.items()}
+        rows.append({
+            "name": f"scaling-{axis}-{values[0]}-to-{values[-1]}",
+            "ratio": seconds["efc"][-1] / seconds["backprop"][-1],
+            "exponent": exponent["efc"],
+            "backprop_exponent": exponent["backprop"],
+            "memory_ratio": found[-1]["efc"][1] / found[-1]["backprop"][1],
+            "efc_MiB": found[-1]["efc"][1] / 2**20,
+        })  # fmt: skip
+    show(arguments, rows, f"Growth of a step, {INPUTS} inputs, {BASE}, {arguments.device}")
+
+
+if __name__ == "__main__":
+    main()
