@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test format clean
+.PHONY: demo test bench format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/efc run --dataset digits --scenario class --methods efc,ewc,sgd \
@@ -15,6 +15,13 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/tolerance.py
+	$(BIN)/python benchmarks/solvers.py
+	$(BIN)/python benchmarks/scaling.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

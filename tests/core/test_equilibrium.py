@@ -85,12 +85,12 @@ def test_solution_holds_what_it_says() -> None:
     r, u = sample.unpack(packed(solution, 1, 2))
     hidden, out = sample.drive(r, u)
     for given_rate, expected in zip(solution.rates, [*hidden, out], strict=True):
-        np.testing.assert_allclose(given_rate[1, 2], expected, rtol=1e-8)
+        np.testing.assert_allclose(given_rate[1, 2].cpu(), expected, rtol=1e-8)
     for i, (psi, gamma) in enumerate(zip(solution.psi[:-1], solution.gamma[:-1], strict=True)):
         f = solution.activity.hidden[i].f
         torch.testing.assert_close(f * torch.exp(psi + gamma), solution.rates[i])
-    pre = np.concatenate([[0.0], problem.x[1, 2].numpy()])[1:]
-    np.testing.assert_allclose(solution.gamma[0][1, 2], -(sample.G[0] @ pre + sample.Gb[0]), rtol=1e-10)
+    pre = np.concatenate([[0.0], problem.x[1, 2].cpu().numpy()])[1:]
+    np.testing.assert_allclose(solution.gamma[0][1, 2].cpu(), -(sample.G[0] @ pre + sample.Gb[0]), rtol=1e-10)
     assert sum(solution.counts().values()) == problem.R * problem.B
 
 

@@ -65,8 +65,8 @@ def test_preservation_pulls_back(sizes: tuple[int, ...], name: str, head_rule: s
     """kappa = 0, after a displacement: every layer's change has a positive product with F * (theta* - theta)."""
     problem = Problem(sizes, R=2, B=20, dynamics={"activation": name})
     g = torch.Generator().manual_seed(1)
-    F = torch.rand(problem.theta.shape, generator=g, dtype=torch.float64)
-    displacement = 0.1 * torch.randn(problem.theta.shape, generator=g, dtype=torch.float64)
+    F = torch.rand(problem.theta.shape, generator=g, dtype=torch.float64).to(problem.device)
+    displacement = 0.1 * torch.randn(problem.theta.shape, generator=g, dtype=torch.float64).to(problem.device)
     problem.terms = 0.1 * F * displacement
     moved = change(problem, head_rule, kappa=0.0)
     pull = problem.layout.views(-F * displacement)
@@ -173,7 +173,7 @@ def test_free_forward_is_the_network() -> None:
     z = forward(problem.layout.views(problem.theta), activation("relu"), problem.x).z
     for run in range(2):
         for b in range(3):
-            torch.testing.assert_close(z[run, b], torch.as_tensor(problem.sample(run, b).free()[1]))
+            torch.testing.assert_close(z[run, b].cpu(), torch.as_tensor(problem.sample(run, b).free()[1]))
 
 
 def test_postsynaptic_factor_is_zero_without_signals() -> None:

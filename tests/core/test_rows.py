@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from efc.core.solution import Result
-from efc.core.solvers import Anderson, FixedPoint, Newton, Solver, rows
+from efc.core.solvers import Anderson, FixedPoint, Newton, Solver, base, rows
 from efc.core.solvers.rows import Rows, few_left
 from helpers import Problem
 
@@ -37,13 +37,12 @@ def test_narrowed_equals_whole(solver: Solver, activation: str, monkeypatch: pyt
 def test_narrowing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only is the result the same: fewer rows are swept."""
     seen: list[int] = []
-    from efc.core.solvers import base
-
     plain = base.sweep
     monkeypatch.setattr(base, "sweep", lambda system, u, slopes: seen.append(u.shape[1]) or plain(system, u, slopes))
-    Anderson(tol=1e-9).solve(Problem((5, 9, 4), R=2, B=40, kappa=1.0, lam=1.0, seed=3).system())
+    problem = Problem((5, 9, 4), R=2, B=40, kappa=1.0, lam=1.0, seed=3)
+    Anderson(tol=1e-9).solve(problem.system())
     assert seen[0] == 40
-    assert min(seen) < 40
+    assert (min(seen) < 40) == (problem.device == "cpu")  # a GPU would have to wait for the host to count
 
 
 def test_take_and_put() -> None:

@@ -60,6 +60,18 @@ def test_recorded_steps_equal_ordinary_ones(name: str, head: str) -> None:
 
 
 @cuda
+def test_recording_while_others_become_garbage() -> None:
+    """A learner is part of a reference cycle: its graphs go when the collector finds them, which must not be then."""
+    task = toy_stream("class", dtype=torch.float64).to("cuda").data(0, 30)
+    for _ in range(20):
+        learner = make("efc", device="cuda")
+        learner.begin_task(task)
+        for _ in range(WARM_UP + 2):
+            learner.step(task.x[:8].expand(2, -1, -1), task.y[:8].expand(2, -1))
+        assert torch.isfinite(learner.theta).all()
+
+
+@cuda
 def test_statistics_of_a_recorded_step_are_its_own() -> None:
     """They are read after the next step too: a replay must not change what an earlier one returned."""
     learner = make("efc", device="cuda", options=with_options("efc", solver_options={"tol": 1e-9}))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -50,6 +52,19 @@ class Recorder:
 
     def _record(self, x: Tensor, y: Tensor) -> Recording:
         graph, x, y = torch.cuda.CUDAGraph(), x.clone(), y.clone()
-        with torch.cuda.graph(graph):
+        with _no_garbage_collection(), torch.cuda.graph(graph):
             statistics = self.step(x, y)
         return Recording(graph, x, y, statistics)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A graph of an earlier learner that is found to be garbage while another is recorded would spoil the recording."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
