@@ -84,11 +84,12 @@ def batches(task: TaskData, runs: int, batch: int, n: int, seed: int = 0) -> lis
 
 
 def in_second_task(
-    method: str, sizes: Sequence[int], runs: int, batch: int, data: Clusters, activation: str = "relu"
+    method: str, sizes: Sequence[int], runs: int, batch: int, data: Clusters, activation: str = "relu", **options: Any
 ) -> tuple[Any, TaskData]:
     """A learner a while into its second task: something to preserve, every class active."""
     cls = find_learner(method)
-    learner: Learner = cls(sizes, range(runs), activation=activation, device=data.x.device)
+    made = cls.options_type.from_mapping(options)
+    learner: Learner = cls(sizes, range(runs), made, activation=activation, device=data.x.device)
     first, second = data.task(0, 2), data.task(1, 2)
     for task in (first, second):
         learner.begin_task(task)

@@ -22,9 +22,9 @@ CASES = (
 )
 
 
-def measure(sizes: tuple[int, ...], runs: int, batch: int, repeats: int, device: torch.device) -> dict[str, Any]:
+def measure(sizes: tuple[int, ...], runs: int, batch: int, repeats: int, sweeps: int, device: torch.device) -> Any:
     data = Clusters(sizes[0], sizes[-1], samples=20 * batch, device=device)
-    efc, task = in_second_task("efc", sizes, runs, batch, data)
+    efc, task = in_second_task("efc", sizes, runs, batch, data, solver_options={"max_steps": sweeps})
     sgd, _ = in_second_task("sgd", sizes, runs, batch, data)
     backprop = Backprop(sizes, runs, device)
     given = itertools.cycle(batches(task, runs, batch, 20))
@@ -48,8 +48,9 @@ def measure(sizes: tuple[int, ...], runs: int, batch: int, repeats: int, device:
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, batch=256, repeats=60)
-    rows = [measure(sizes, runs, arguments.batch, arguments.repeats, arguments.device) for sizes, runs in CASES]
+    arguments = arguments_of(__doc__, batch=256, repeats=60, sweeps=4)
+    how = arguments.batch, arguments.repeats, arguments.sweeps, arguments.device
+    rows = [measure(sizes, runs, *how) for sizes, runs in CASES]
     show(arguments, rows, f"EFC step / backprop step, batch {arguments.batch}, {arguments.device}")
 
 

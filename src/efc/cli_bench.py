@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,12 +19,14 @@ from efc.cli_common import (
     command_line,
     conclude,
 )
+from efc.cli_paper import bench_paper
 from efc.config import RunConfig, load_yaml, make_config, parse_set
 from efc.display import duration
 from efc.errors import EFCError, choose
 from efc.estimate import estimates
 from efc.experiment import Plan
 from efc.learners import find_learner
+from efc.paper_bench import COLUMNS
 from efc.runs.files import write_atomically
 from efc.runs.identity import digest
 from efc.session import Means, Session, usual_workers
@@ -32,6 +35,9 @@ from efc.sweep import (
     PACKERS,
     SAMPLERS,
     Setting,
+    Space,
+    on_border,
+    parse_axes,
     preset_text,
     search,
     space_of,
@@ -42,6 +48,7 @@ Sets = Annotated[list[str] | None, typer.Option("--set", help="Any setting, e.g.
 
 
 def bench_command(
+    what: Annotated[str | None, typer.Argument(help="paper: the paper's whole table, from presets alone.")] = None,
     datasets: Annotated[
         str | None, typer.Option(help="One or several; with a frozen encoder as cifar10@resnet18. Default: digits.")
     ] = None,
@@ -62,6 +69,9 @@ def bench_command(
     ray_address: RayAddress = None,
     checkpoint_minutes: CheckpointMinutes = 5.0,
     pack: Annotated[int | None, typer.Option(help="Runs trained side by side at most. Default: what fits.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="For paper: features in place of an encoder's, cifar10-resnet18=npz:FILE.")
+    ] = None,
     plan_only: Annotated[bool, typer.Option("--plan", help="Show the plan and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document on stdout.")] = False,
 ) -> None:
@@ -69,6 +79,24 @@ def bench_command(
 
     For instance: efc bench --datasets digits,mnist --methods all --scenarios class,task --seeds 5
     """
+    if what is not None:
+        choose("bench", what, ("paper",))
+        clash = {"--methods": methods, "--head": head, "--epochs": epochs, "--hidden": hidden, "--config": config,
+                 "--preset": preset, "--set": set_}  # fmt: skip
+        for name, value in clash.items():
+            if value is not None:
+                raise EFCError(f"{name}: the paper's table is fixed; leave it out")
+        given = {"seeds": seeds, "device": device, "data_dir": data_dir}
+        means = Means(
+            engine or "local", workers or usual_workers(device or "auto"), ray_address, checkpoint_minutes, pack
+        )
+        with Session(out, means, Console(stderr=True)) as session:
+            bench_paper(
+                session, (datasets or ",".join(COLUMNS)).split(","), scenarios.split(",") if scenarios else (),
+                features or (), {key: value for key, value in given.items() if value is not None}, show_plan,
+                plan_only, json,
+            )  # fmt: skip
+        return
     flags = {
         "methods": methods, "scenario": scenarios, "head": head, "seeds": seeds, "epochs": epochs, "hidden": hidden,
         "device": device, "data_dir": data_dir, "preset_file": None if preset is None else str(preset),
@@ -119,11 +147,11 @@ def show_plan(session: Session, plan: Plan) -> None:
 
 
 def sweep_command(
-    method: Annotated[str, typer.Option(help="One method, or your own as module:Class.")] = "efc",
+    method: Annotated[str, typer.Option(help="One or several methods, or your own as module:Class.")] = "efc",
     dataset: Annotated[str, typer.Option(help="The data set.")] = "digits",
     encoder: Annotated[str | None, typer.Option(help="Frozen encoder.")] = None,
-    scenario: Annotated[str, typer.Option(help="class, task or domain.")] = "class",
-    head: Annotated[str | None, typer.Option(help="Head policy. Default: the method's shipped one.")] = None,
+    scenario: Annotated[str, typer.Option(help="class, task, domain: one or several.")] = "class",
+    head: Annotated[str | None, typer.Option(help="Head policy, one or several. Default: the shipped one.")] = None,
     trials: Annotated[int, typer.Option(help="Settings to try.")] = 64,
     seeds: Annotated[int, typer.Option(help="Seeds per setting.")] = 1,
     sampler: Annotated[str, typer.Option(help="random, narrowing, grid or optuna.")] = "random",
@@ -131,6 +159,10 @@ def sweep_command(
     storage: Annotated[str | None, typer.Option(help="Optuna storage URL. Default: the store's own file.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers.")] = None,
+    axes: Annotated[
+        list[str] | None, typer.Option("--search", help="Search this instead: beta=1e-3:1e4, normalise=none,neuron.")
+    ] = None,
+    save_as: Annotated[str | None, typer.Option(help="Name in the preset file. Default: the method's.")] = None,
     set_: Sets = None,
     data_dir: Annotated[str | None, typer.Option(help="Where data are kept.")] = None,
     out: Annotated[Path, typer.Option(help="Results folder.")] = Path("results/sweep"),
@@ -155,21 +187,35 @@ def sweep_command(
         "epochs": epochs, "hidden": hidden, "device": device, "data_dir": data_dir, "validation": 0.25,
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
-    base = make_config(given, *(parse_set(text) for text in set_ or []))
-    if len(base.rows) != 1:
-        raise EFCError(f"--method: a sweep is over one method with one head, got {len(base.rows)} rows")
+    together = make_config(given, *(parse_set(text) for text in set_ or []))
+    spaces = [space_of(find_learner(row.method), row.head, parse_axes(axes or [])) for row in together.rows]
     means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, None if packer == "axis" else 1)
+    file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"
+    how = f"{sampler}, {seeds} seeds from {FIRST_SEED} on, a quarter of the training data held out"
     with Session(out, means, Console(stderr=True)) as session:
-        tried = _search(session, base, trials, seeds, sampler, storage)
-        file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"
-        existing = file.read_text(encoding="utf-8") if file.exists() else ""
-        how = f"{sampler}, {seeds} seeds from {FIRST_SEED} on, a quarter of the training data held out"
-        write_atomically(file, preset_text(existing, base, tried, command_line(), how))
-        table = Table("validation %", "setting")
-        for score, setting in sorted(tried, key=lambda entry: -entry[0])[:5]:
-            table.add_row(f"{score:.2f}", ", ".join(f"{key}={_short(value)}" for key, value in setting.items()))
-        Console().print(table)
-        session.tell(f"{len(tried)} settings tried; the best is in {file}")
+        for row, space in zip(together.rows, spaces, strict=True):
+            base = replace(together, rows=(row,))
+            tried = _search(session, base, space, trials, seeds, sampler, storage)
+            existing = file.read_text(encoding="utf-8") if file.exists() else ""
+            write_atomically(file, preset_text(existing, base, tried, command_line(), how, space, save_as))
+            _show_search(session, base, space, tried, file)
+
+
+def _show_search(
+    session: Session, base: RunConfig, space: Space, tried: list[tuple[float, Setting]], file: Path
+) -> None:
+    """The five best settings, and whether the best lies where the search ended."""
+    row = base.rows[0]
+    ranked = sorted(tried, key=lambda entry: -entry[0])
+    table = Table("validation %", "setting", title=f"{row.method}, {row.head} head, {row.scenario}-IL")
+    for score, setting in ranked[:5]:
+        table.add_row(f"{score:.2f}", ", ".join(f"{key}={_short(value)}" for key, value in setting.items()))
+    Console().print(table)
+    for name in on_border(space, ranked[0][1]):
+        session.tell(
+            f"{name}: the best value lies on the border of the search ({space[name][0]:g} to {space[name][1]:g})"
+        )
+    session.tell(f"{len(tried)} settings tried; the best is in {file}")
 
 
 def _short(value: Any) -> str:
@@ -177,10 +223,9 @@ def _short(value: Any) -> str:
 
 
 def _search(
-    session: Session, base: RunConfig, trials: int, seeds: int, sampler: str, storage: str | None
+    session: Session, base: RunConfig, space: Space, trials: int, seeds: int, sampler: str, storage: str | None
 ) -> list[tuple[float, Setting]]:
     row = base.rows[0]
-    space = space_of(find_learner(row.method), row.head)
 
     def score(settings: list[Setting], epochs: int) -> list[float]:
         config = trial_config(base, settings, seeds, epochs)

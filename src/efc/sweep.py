@@ -25,9 +25,25 @@ Scorer = Callable[[list[Setting], int], list[float]]
 """Mean validation accuracy of settings that are trained for so many epochs."""
 
 
-def space_of(learner: type[Learner], head: str) -> Space:
-    """What is searched: the declared space, and the ridge where the head is one big ridge regression."""
-    space: Space = dict(learner.options_type.space())
+def parse_axes(given: Sequence[str]) -> Space:
+    """``["beta=1e-3:1e4", "normalise=none,neuron"]`` as a space."""
+    space: Space = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        low, colon, high = values.partition(":")
+        try:
+            space[name] = (float(low), float(high)) if colon else tuple(values.split(","))
+        except ValueError:
+            space[name] = ()
+        numbers = space[name] if colon else (1.0, 2.0)
+        if not (equals and name and values) or len(numbers) != 2 or not 0 < numbers[0] < numbers[1]:
+            raise EFCError(f"--search: expected NAME=LOW:HIGH with 0 < LOW < HIGH, or NAME=one,other; got {text!r}")
+    return space
+
+
+def space_of(learner: type[Learner], head: str, given: Space | None = None) -> Space:
+    """What is searched: the given or declared space, and the ridge where the head is one big ridge regression."""
+    space: Space = dict(given or learner.options_type.space())
     if not space:
         raise EFCError(f"--method: {learner.name} declares no space to search; give its options `search=`")
     return space if head != "analytic" or "ridge" in space else {"ridge": (1e-8, 1e-1)} | space
@@ -97,7 +113,26 @@ def trial_config(base: RunConfig, settings: Sequence[Setting], seeds: int, epoch
     return replace(base, rows=tuple(rows), evaluate="validation", seeds=seeds, epochs=epochs)
 
 
-def preset_text(existing: str, base: RunConfig, tried: list[tuple[float, Setting]], command: str, how: str) -> str:
+def on_border(space: Space, best: Setting) -> list[str]:
+    """The numbers of a setting that lie in the outermost twentieth of their axis: a wider search might find better."""
+    found = []
+    for name, axis in space.items():
+        if not isinstance(axis[0], str):
+            low, high, at = math.log(axis[0]), math.log(axis[1]), math.log(best[name])
+            if not 0.05 <= (at - low) / (high - low) <= 0.95:
+                found.append(name)
+    return found
+
+
+def preset_text(
+    existing: str,
+    base: RunConfig,
+    tried: list[tuple[float, Setting]],
+    command: str,
+    how: str,
+    space: Space,
+    name: str | None = None,
+) -> str:
     """The preset file with the best setting, the budget, the scores and the command that found it."""
     preset = yaml.safe_load(existing) or {}
     row = base.rows[0]
@@ -110,7 +145,9 @@ def preset_text(existing: str, base: RunConfig, tried: list[tuple[float, Setting
         "how": how,
         "command": command,
         "scores": sorted((round(score, 2) for score, _ in tried), reverse=True)[:10],
+        "searched": {axis: list(values) for axis, values in space.items()},
+        "on_border": on_border(space, options),
     }
-    preset.setdefault(row.scenario, {}).setdefault(row.method, {})[row.head] = entry
+    preset.setdefault(row.scenario, {}).setdefault(name or row.method, {})[row.head] = entry
     head = "# Found by `efc sweep` on validation data; use it with: efc run --preset THIS_FILE\n"
     return head + yaml.safe_dump(preset, sort_keys=False, default_flow_style=None, width=110)

@@ -70,7 +70,7 @@ class EFCOptions(Options):
     preservation: str | Callable[[Parameters], Parameters] = function_or(
         "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"
     )
-    beta: PerRun = number(10.0, inclusive=True, search=(1e-1, 1e5), doc="strength of preservation")
+    beta: PerRun = number(10.0, inclusive=True, search=(1e-3, 1e5), doc="strength of preservation")
     head_beta: PerRun = number(
         10.0, inclusive=True, search=(0.1, 100.0), doc="further factor of the head's preservation"
     )

@@ -31,7 +31,7 @@ def number(
 
 def learning_rate(default: float) -> Any:
     """The learning rate, searched for in the same range for every method."""
-    return number(default, search=(1e-6, 3e-2), doc="learning rate at a task's start; falls to zero along a cosine")
+    return number(default, search=(1e-6, 1e-2), doc="learning rate at a task's start; falls to zero along a cosine")
 
 
 def choice(default: str, options: Sequence[str], search: Sequence[str] | None = None, doc: str = "") -> Any:

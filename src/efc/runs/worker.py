@@ -19,8 +19,8 @@ from efc.streams import Stream, load, split
 from efc.streams.dataset import Dataset
 from efc.training import Progress, Training, TrainingResult
 
-OVERHEAD = 0.05
-"""Checkpoints at epoch ends take at most this share of the time."""
+OVERHEAD = {"epoch": 0.05, "task": 0.25}
+"""What share of the time checkpoints at the end of an epoch or a task may take."""
 
 
 class Keeper:
@@ -33,10 +33,10 @@ class Keeper:
         self.last, self.cost = time.monotonic(), 0.0
 
     def __call__(self, word: str) -> bool:
-        """A task's end is always kept, an epoch's if that is cheap, and any batch after ``every`` seconds."""
+        """An epoch's or task's end is kept if that is cheap, any batch after ``every`` seconds."""
         stop = self.stop()
         since = time.monotonic() - self.last
-        due = since > self.every or word == "task" or (word == "epoch" and since * OVERHEAD > self.cost)
+        due = since > self.every or since * OVERHEAD.get(word, 0.0) > self.cost
         if (stop or due) and not self.training.finished:
             self.keep()
         return stop
