@@ -187,7 +187,7 @@ def sweep_command(
         "epochs": epochs, "hidden": hidden, "device": device, "data_dir": data_dir, "validation": 0.25,
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
-    together = make_config(given, *(parse_set(text) for text in set_ or []))
+    together = make_config(given, *(parse_set(text) for text in set_ or []), shipped=False)
     spaces = [space_of(find_learner(row.method), row.head, parse_axes(axes or [])) for row in together.rows]
     means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, None if packer == "axis" else 1)
     file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"

@@ -86,8 +86,10 @@ _LISTS = {"scenario": SCENARIOS, "head": HEADS}
 _KEYS = (*_PLAIN, *_LISTS, "methods", "solver", "preset_file", "rows", *LEARNERS)
 
 
-def make_config(*layers: Mapping[str, Any]) -> RunConfig:
+def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
     """Merge layers of settings, later ones first in rank, over defaults and presets, and check the whole.
+
+    ``shipped=False`` leaves the shipped presets out: a search starts from the methods' defaults.
 
     Keys are those of :class:`RunConfig`, ``scenario``, ``methods`` and ``head`` (one or several), ``solver`` (for EFC),
     and a section per method, as in ``{"efc": {"beta": 0.1}}``; one's own method's section has its ``name``. ``rows``
@@ -114,7 +116,7 @@ def make_config(*layers: Mapping[str, Any]) -> RunConfig:
     encoder = settings.get("encoder", "none")
     if "hidden" in plain:
         plain["hidden"] = _widths(plain["hidden"])
-    preset = dataset if encoder == "none" else f"{dataset}-{encoder}"
+    preset = (dataset if encoder == "none" else f"{dataset}-{encoder}") if shipped else ""
     return RunConfig(rows=tuple(_rows(settings, preset)), **plain)
 
 
