@@ -35,6 +35,7 @@ OPTIONS: dict[str, Any] = {
     "derpp": DERppOptions(lr=1e-2, buffer=10, replay=5),
     "analytic": LEARNERS["analytic"].options_type(ridge=1e-3),
     "sgd": Options(lr=1e-2),
+    "frozen": Options(lr=1e-2),
     "joint": Options(lr=1e-2),
 }
 TRAINED = [name for name in LEARNERS if LEARNERS[name].takes_steps]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,9 +38,12 @@ from efc.sweep import (
     SAMPLERS,
     Setting,
     Space,
+    Tried,
     on_border,
     parse_axes,
     preset_text,
+    ranked,
+    run_off,
     search,
     space_of,
     trial_config,
@@ -154,6 +159,8 @@ def sweep_command(
     head: Annotated[str | None, typer.Option(help="Head policy, one or several. Default: the shipped one.")] = None,
     trials: Annotated[int, typer.Option(help="Settings to try.")] = 64,
     seeds: Annotated[int, typer.Option(help="Seeds per setting.")] = 1,
+    finalists: Annotated[int, typer.Option(help="The best so many settings are tried again...")] = 0,
+    final_seeds: Annotated[int, typer.Option(help="... on so many further seeds, which decide.")] = 5,
     sampler: Annotated[str, typer.Option(help="random, narrowing, grid or optuna.")] = "random",
     packer: Annotated[str, typer.Option(help="axis: settings train side by side; none: one by one.")] = "axis",
     storage: Annotated[str | None, typer.Option(help="Optuna storage URL. Default: the store's own file.")] = None,
@@ -179,7 +186,7 @@ def sweep_command(
     """
     choose("--sampler", sampler, SAMPLERS)
     choose("--packer", packer, PACKERS)
-    for name, value in (("--trials", trials), ("--seeds", seeds)):
+    for name, value in (("--trials", trials), ("--seeds", seeds), ("--final-seeds", final_seeds)):
         if value < 1:
             raise EFCError(f"{name}: must be at least 1, got {value}")
     flags = {
@@ -192,30 +199,45 @@ def sweep_command(
     means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, None if packer == "axis" else 1)
     file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"
     how = f"{sampler}, {seeds} seeds from {FIRST_SEED} on, a quarter of the training data held out"
+    if finalists:
+        how += f"; the best {finalists} again on {final_seeds} further seeds"
     with Session(out, means, Console(stderr=True)) as session:
         for row, space in zip(together.rows, spaces, strict=True):
             base = replace(together, rows=(row,))
-            tried = _search(session, base, space, trials, seeds, sampler, storage)
+            tried = ranked(_search(session, base, space, trials, seeds, sampler, storage))
+            if finalists:
+                further = range(FIRST_SEED + seeds, FIRST_SEED + seeds + final_seeds)
+                again = partial(_score, session, base, further, epochs=base.epochs)
+                tried = run_off(tried, finalists, again, (seeds, final_seeds))
             existing = file.read_text(encoding="utf-8") if file.exists() else ""
             write_atomically(file, preset_text(existing, base, tried, command_line(), how, space, save_as))
             _show_search(session, base, space, tried, file)
 
 
-def _show_search(
-    session: Session, base: RunConfig, space: Space, tried: list[tuple[float, Setting]], file: Path
-) -> None:
+def _show_search(session: Session, base: RunConfig, space: Space, tried: Tried, file: Path) -> None:
     """The five best settings, and whether the best lies where the search ended."""
     row = base.rows[0]
-    ranked = sorted(tried, key=lambda entry: -entry[0])
     table = Table("validation %", "setting", title=f"{row.method}, {row.head} head, {row.scenario}-IL")
-    for score, setting in ranked[:5]:
+    for score, setting in tried[:5]:
         table.add_row(f"{score:.2f}", ", ".join(f"{key}={_short(value)}" for key, value in setting.items()))
     Console().print(table)
-    for name in on_border(space, ranked[0][1]):
+    for name in on_border(space, tried[0][1]):
         session.tell(
             f"{name}: the best value lies on the border of the search ({space[name][0]:g} to {space[name][1]:g})"
         )
     session.tell(f"{len(tried)} settings tried; the best is in {file}")
+
+
+def _score(
+    session: Session, base: RunConfig, seeds: Sequence[int], settings: list[Setting], epochs: int
+) -> list[float]:
+    """Mean validation accuracy of every setting over the seeds."""
+    plan = session.plan([trial_config(base, settings, len(seeds), epochs)], seeds=seeds)
+    report = session.compute(plan)
+    if report.stopped or report.failures:
+        conclude(session, Plan([]), report, json=False)
+    found = [[report.results[run.id]["metrics"]["accuracy"] for run in runs] for runs in plan.rows]
+    return [sum(values) / len(values) for values in found]
 
 
 def _short(value: Any) -> str:
@@ -224,20 +246,11 @@ def _short(value: Any) -> str:
 
 def _search(
     session: Session, base: RunConfig, space: Space, trials: int, seeds: int, sampler: str, storage: str | None
-) -> list[tuple[float, Setting]]:
+) -> Tried:
     row = base.rows[0]
 
     def score(settings: list[Setting], epochs: int) -> list[float]:
-        config = trial_config(base, settings, seeds, epochs)
-        plan = session.plan([config], seeds=[FIRST_SEED + k for k in range(seeds)])
-        report = session.compute(plan)
-        if report.stopped or report.failures:
-            conclude(session, Plan([]), report, json=False)
-        means = []
-        for runs in plan.rows:
-            values = [report.results[run.id]["metrics"]["accuracy"] for run in runs]
-            means.append(sum(values) / len(values))
-        return means
+        return _score(session, base, range(FIRST_SEED, FIRST_SEED + seeds), settings, epochs)
 
     if sampler != "optuna":
         return search(sampler, space, trials, base.epochs, score)

@@ -38,7 +38,9 @@ def bench_paper(
 ) -> None:
     """Plan, compute and write the whole table: `paper.json`, `paper.csv` and a page's tables in `paper.md`."""
     stand_in = stand_ins(features)
-    wanted = entries(columns, scenarios or BOTH)
+    wanted, missing = entries(columns, scenarios or BOTH)
+    for entry in missing:
+        session.tell(f"Left out, no options chosen yet: {entry.line.label}, {entry.column}, {entry.scenario}-IL")
     configs = []
     for column in columns:
         mine = [entry for entry in wanted if entry.column == column]

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from efc.config import Row, RunConfig, make_config
 from efc.documents import row_document
-from efc.errors import EFCError, choose
+from efc.errors import choose
 from efc.learners import find_learner
 from efc.paper import PAPER
 from efc.presets import find_preset
@@ -57,10 +57,9 @@ class Line:
 def _main(head: str, told: str) -> list[Line]:
     methods = {"sgd": "SGD", "ewc": "EWC", "online_ewc": "online EWC", "si": "SI", "mas": "MAS", "derpp": "DER++ (200)"}
     lines = [Line(f"{name}, {told}", method, head) for method, name in methods.items()]
-    frozen = {"strength": float("inf")}
     return [
         *lines,
-        Line(f"first task, then frozen, {told}", "ewc", head, "frozen", frozen),
+        Line(f"first task, then frozen, {told}", "frozen", head),
         Line(f"EFC, {told}", "efc", head),
         Line(f"EFC + anchor, {told}", "efc", head, "efc-anchor"),
     ]
@@ -95,17 +94,26 @@ class Entry:
     column: str
     scenario: str
 
+    def chosen(self) -> dict[str, Any] | None:
+        """The options chosen by a search; None where there was none."""
+        name, head = self.line.preset or self.line.method, self.line.preset_head or self.line.head
+        return find_preset(self.column, self.scenario, name, head) or None
 
-def entries(columns: Sequence[str], scenarios: Sequence[str]) -> list[Entry]:
+
+def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entry], list[Entry]]:
+    """The cells of the table, and those that cannot be computed: no options have been chosen for them yet."""
     for name in columns:
         choose("--datasets", name, COLUMNS)
-    return [
+    for name in scenarios:
+        choose("--scenarios", name, BOTH)
+    every = [
         Entry(line, column, scenario)
         for column in columns
         for line in LINES
         for scenario in scenarios
         if scenario in line.scenarios
     ]
+    return [e for e in every if e.chosen() is not None], [e for e in every if e.chosen() is None]
 
 
 def config_of(column: str, wanted: Sequence[Entry], stand_in: str | None, settings: Mapping[str, Any]) -> RunConfig:
@@ -119,15 +127,8 @@ def config_of(column: str, wanted: Sequence[Entry], stand_in: str | None, settin
 
 def _row(entry: Entry) -> dict[str, Any]:
     line = entry.line
-    learner = find_learner(line.method)
-    name, head = line.preset or line.method, line.preset_head or line.head
-    chosen = find_preset(entry.column, entry.scenario, name, head)
-    if not chosen and learner.options_type.space():
-        raise EFCError(
-            f"--datasets: no preset of {name} with the {head} head for {entry.column}, {entry.scenario}-IL; "
-            f"find one with efc sweep (docs/results.md has the commands)"
-        )
-    options = chosen | dict(learner.options_type.presets.get(line.changes.get("preset", ""), {})) | dict(line.changes)
+    variant = find_learner(line.method).options_type.presets.get(line.changes.get("preset", ""), {})
+    options = (entry.chosen() or {}) | dict(variant) | dict(line.changes)
     return vars(Row(line.method, line.head, entry.scenario, options))
 
 

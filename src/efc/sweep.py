@@ -23,6 +23,28 @@ Setting = dict[str, Any]
 Space = dict[str, Sequence[Any]]
 Scorer = Callable[[list[Setting], int], list[float]]
 """Mean validation accuracy of settings that are trained for so many epochs."""
+Tried = list[tuple[float, Setting]]
+
+
+def ranked(tried: Tried) -> Tried:
+    """The best first; a score of NaN is the worst."""
+    return sorted(tried, key=lambda entry: math.inf if math.isnan(entry[0]) else -entry[0])
+
+
+def run_off(
+    tried: Tried, finalists: int, again: Callable[[list[Setting]], list[float]], seeds: tuple[int, int]
+) -> Tried:
+    """Try the best settings again on further seeds; their scores become means over all, and they go first.
+
+    With few seeds the best of many scores is a lucky one: let seeds that did not choose the finalists decide among
+    them. ``seeds`` are their numbers, before and now.
+    """
+    order = ranked(tried)
+    first, rest = order[:finalists], order[finalists:]
+    before, now = seeds
+    new = again([setting for _, setting in first])
+    means = [(before * old + now * score) / (before + now) for (old, _), score in zip(first, new, strict=True)]
+    return [*ranked(list(zip(means, (setting for _, setting in first), strict=True))), *rest]
 
 
 def parse_axes(given: Sequence[str]) -> Space:
@@ -127,7 +149,7 @@ def on_border(space: Space, best: Setting) -> list[str]:
 def preset_text(
     existing: str,
     base: RunConfig,
-    tried: list[tuple[float, Setting]],
+    tried: Tried,
     command: str,
     how: str,
     space: Space,
@@ -136,7 +158,7 @@ def preset_text(
     """The preset file with the best setting, the budget, the scores and the command that found it."""
     preset = yaml.safe_load(existing) or {}
     row = base.rows[0]
-    best, options = max(tried, key=lambda entry: entry[0])
+    best, options = tried[0]
     preset.setdefault("training", {"epochs": base.epochs, "batch_size": base.batch_size})
     entry = {
         "options": options,

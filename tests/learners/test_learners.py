@@ -277,3 +277,20 @@ def test_core_and_learners_import_only_torch_numpy_and_the_standard_library() ->
     source = Path(__file__).parents[2] / "src" / "efc"
     done = subprocess.run([sys.executable, "-c", code, str(source)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_frozen_control_changes_the_head_alone_after_the_first_task() -> None:
+    stream = toy_stream("class", dtype=torch.float64)
+    learner = make("frozen", head="random")
+    hidden_size = sum(t[0].numel() for t in (*learner.layers.weights[:-1], *learner.layers.biases[:-1]))
+    start = learner.theta.clone()
+    for number in range(2):
+        task = stream.data(number, 10)
+        before = learner.theta.clone()
+        train_on(learner, task, 10)
+        learner.end_task(task)
+        moved = learner.theta != before
+        head = learner.layout.views(moved).weights[-1]
+        assert head.any()
+        assert bool(moved[:, :hidden_size].any()) == (number == 0)
+    assert not torch.equal(learner.theta, start)

@@ -16,7 +16,7 @@ cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device:
 
 
 def test_who_is_recorded() -> None:
-    assert {"efc", "sgd", "ewc", "online_ewc", "si", "mas", "joint"} == set(RECORDED)
+    assert {"efc", "sgd", "ewc", "online_ewc", "si", "mas", "joint", "frozen"} == set(RECORDED)
 
 
 @pytest.mark.parametrize("name", RECORDED)

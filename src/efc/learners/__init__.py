@@ -8,6 +8,7 @@ from efc.learners.base import Learner, TaskData
 from efc.learners.der import DER, DEROptions, DERpp, DERppOptions
 from efc.learners.efc import ABLATIONS, EFC, MEMORIES, EFCOptions
 from efc.learners.ewc import EWC, EWCOptions
+from efc.learners.frozen import Frozen
 from efc.learners.full_fisher import FullFisher, FullFisherOptions
 from efc.learners.heads import HEADS
 from efc.learners.joint import Joint
@@ -21,7 +22,7 @@ from efc.learners.state import Stored
 from efc.plugins import load_object
 
 LEARNERS: dict[str, type[Learner]] = {
-    cls.name: cls for cls in (EFC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Joint)
+    cls.name: cls for cls in (EFC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Frozen, Joint)
 }
 
 
@@ -56,6 +57,7 @@ __all__ = [
     "DERppOptions",
     "EFCOptions",
     "EWCOptions",
+    "Frozen",
     "FullFisher",
     "FullFisherOptions",
     "Joint",
