@@ -15,7 +15,7 @@ import yaml
 
 from efc.errors import EFCError
 from efc.learners import EFC, LEARNERS, SGD
-from efc.sweep import around, grid, scattered, search, space_of
+from efc.sweep import around, grid, on_border, parse_axes, ranked, run_off, scattered, search, space_of
 
 SPACE = {"lr": (1e-4, 1e-2), "beta": (1.0, 100.0), "feedback": ("jacobian", "least_control")}
 
@@ -110,19 +110,64 @@ def test_on_the_axis_equals_one_by_one_and_the_preset_can_be_used(tmp_path: Path
 
 def test_the_optuna_study_goes_on(tmp_path: Path) -> None:
     command = [*SWEEP[:3], "--epochs", "4", "--hidden", "8", "--sampler", "optuna", "--out", "s"]
-    first = efc(*command, "--trials", "20", cwd=tmp_path)
+    first = efc(*command, "--trials", "32", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     trials = "select count(*) from trials where state in ('COMPLETE', 'PRUNED')"
-    assert sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(trials).fetchone() == (20,)
+    assert sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(trials).fetchone() == (32,)
     runs = "select count(*) from runs"
     before = sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(runs).fetchone()[0]
-    assert before > 20  # a quarter of the epochs first, then those that were not pruned
-    assert before < 40
-    again = efc(*command, "--trials", "24", cwd=tmp_path)
+    assert before > 32  # a quarter of the epochs first, then those that were not pruned
+    assert before < 64
+    again = efc(*command, "--trials", "36", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(trials).fetchone() == (24,)
+    assert sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(trials).fetchone() == (36,)
     after = sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute(runs).fetchone()[0]
     assert before < after <= before + 8
+
+
+def test_axes_given_by_hand() -> None:
+    space = parse_axes(["beta=1e-3:1e4", "normalise=none,neuron"])
+    assert space == {"beta": (1e-3, 1e4), "normalise": ("none", "neuron")}
+    assert set(space_of(EFC, "least_squares", space)) == {"beta", "normalise"}
+    assert set(space_of(EFC, "analytic", space)) == {"ridge", "beta", "normalise"}
+
+
+def test_a_value_near_the_end_of_its_axis_is_on_the_border() -> None:
+    space = {"lr": (1e-6, 1e-2), "name": ("a", "b")}
+    assert on_border(space, {"lr": 1.1e-6, "name": "a"}) == ["lr"]
+    assert on_border(space, {"lr": 9e-3, "name": "a"}) == ["lr"]
+    assert on_border(space, {"lr": 1e-4, "name": "b"}) == []
+
+
+def test_the_run_off_is_decided_by_further_seeds() -> None:
+    """A lucky setting wins the search, a good one the run-off; the others keep their place behind."""
+    tried = [(80.0, {"lr": 1.0}), (90.0, {"lr": 2.0}), (85.0, {"lr": 3.0}), (float("nan"), {"lr": 4.0})]
+    asked: list[dict[str, float]] = []
+
+    def again(settings: list[dict[str, float]]) -> list[float]:
+        asked.extend(settings)
+        return [60.0, 84.0]
+
+    assert [s["lr"] for _, s in ranked(tried)] == [2.0, 3.0, 1.0, 4.0]
+    order = run_off(tried, 2, again, (1, 3))
+    assert asked == [{"lr": 2.0}, {"lr": 3.0}]
+    assert [s["lr"] for _, s in order] == [3.0, 2.0, 1.0, 4.0]
+    assert order[0][0] == pytest.approx((85 + 3 * 84) / 4)
+
+
+def test_several_methods_at_once_with_a_run_off(tmp_path: Path) -> None:
+    command = ["sweep", "--method", "sgd,frozen", "--head", "least_squares,analytic", "--trials", "3", "--epochs", "1",
+               "--finalists", "2", "--final-seeds", "2", "--device", "cpu", "--out", "s",
+               "--save-as", "mine"]  # fmt: skip
+    done = efc(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = yaml.safe_load((tmp_path / "s" / "digits.yaml").read_text())
+    entry = found["class"]["mine"]["analytic"]
+    assert entry["settings_tried"] == 3
+    assert "further seeds" in entry["how"]
+    assert set(entry["searched"]) == {"lr", "ridge"}
+    seeds = sqlite3.connect(tmp_path / "s" / "efc.sqlite").execute("select count(*) from runs").fetchone()[0]
+    assert seeds == 4 * (3 + 2 * 2)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +177,10 @@ def test_the_optuna_study_goes_on(tmp_path: Path) -> None:
         (["--packer", "all"], "--packer: unknown value 'all'"),
         (["--trials", "0"], "--trials: must be at least 1, got 0"),
         (["--method", "ewcc"], "methods: unknown value 'ewcc'"),
-        (["--method", "ewc,sgd"], "--method: a sweep is over one method"),
+        (["--search", "beta=10:1"], "--search: expected NAME=LOW:HIGH with 0 < LOW < HIGH"),
+        (["--search", "beta"], "--search: expected NAME=LOW:HIGH with 0 < LOW < HIGH"),
+        (["--search", "betta=1:10"], "ewc.betta: no such option"),
+        (["--final-seeds", "0"], "--final-seeds: must be at least 1, got 0"),
         (["--sampler", "optuna", "--storage", "nonsense://x"], "--storage: cannot open nonsense://x"),
     ],
 )

@@ -1,0 +1,184 @@
+"""The paper's table: presets that load, searches that did not end on a border, validation and test data apart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from efc import paper_bench
+from efc.config import make_config
+from efc.learners import find_learner
+from efc.paper_bench import LINES, config_of, entries, markdown, table, to_csv
+from efc.runs.plan import Pack, expand, place_of
+from efc.runs.worker import prepare
+from efc.sweep import on_border, trial_config
+
+PRESETS = sorted(Path(paper_bench.__file__).parent.glob("presets/*.yaml"))
+VARIANTS = {"efc-anchor": "efc"}
+"""Names in preset files that are not methods."""
+
+BORDERS = {
+    ("cifar10-resnet18", "class", "derpp", "analytic", "lr"): "the less it trains, the better",
+    ("cifar10-resnet18", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
+    ("cifar10-resnet18", "task", "efc-anchor", "analytic", "ridge"): "flat",
+    ("cifar10-resnet18", "task", "frozen", "analytic", "ridge"): "flat",
+    ("mnist", "class", "derpp", "analytic", "ridge"): "to be searched wider",
+    ("mnist", "class", "joint", "random", "lr"): "to be searched wider",
+    ("mnist", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
+    ("mnist", "task", "efc", "analytic", "head_beta"): "to be searched wider",
+    ("mnist", "task", "efc-anchor", "analytic", "ridge"): "flat",
+    ("mnist", "task", "efc-anchor", "least_squares", "anchor"): "as good without anchor",
+    ("mnist", "task", "joint", "random", "lr"): "to be searched wider",
+    ("tiny-imagenet-resnet18", "class", "efc", "least_squares", "lr"): "the less it trains, the better",
+    ("tiny-imagenet-resnet18", "class", "efc-anchor", "least_squares", "anchor"): "as good without anchor",
+    ("tiny-imagenet-resnet18", "class", "ewc", "least_squares", "lr"): "the less it trains, the better",
+    ("tiny-imagenet-resnet18", "class", "frozen", "analytic", "ridge"): "flat",
+    ("tiny-imagenet-resnet18", "class", "frozen", "least_squares", "lr"): "the less it trains, the better",
+    ("tiny-imagenet-resnet18", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
+    ("tiny-imagenet-resnet18", "class", "sgd", "least_squares", "lr"): "the less it trains, the better",
+    ("tiny-imagenet-resnet18", "class", "si", "least_squares", "strength"): "frozen is best",
+    ("tiny-imagenet-resnet18", "task", "ewc", "analytic", "strength"): "frozen is best",
+    ("tiny-imagenet-resnet18", "task", "online_ewc", "analytic", "strength"): "frozen is best",
+    ("tiny-imagenet-resnet18", "task", "sgd", "analytic", "lr"): "the less it trains, the better",
+}
+"""Every best value that lies on the border of its search, and why; docs/results.md lists what that means."""
+
+
+def searches() -> list[tuple[str, str, str, str, dict[str, Any]]]:
+    found = []
+    for file in PRESETS:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        for scenario in ("class", "task", "domain"):
+            for method, heads in document.get(scenario, {}).items():
+                found += [(file.stem, scenario, method, head, entry) for head, entry in heads.items()]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("column", "scenario", "method", "head", "entry"), searches(), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_a_preset_is_a_valid_set_of_options(column: str, scenario: str, method: str, head: str, entry: Any) -> None:
+    learner = find_learner(VARIANTS.get(method, method))
+    assert head in learner.heads
+    assert learner.options_type.from_mapping(entry["options"])
+    assert 0 < entry["validation_accuracy"] <= 100
+
+
+def test_every_search_of_the_table_had_the_same_budget_and_range() -> None:
+    mine = [found for found in searches() if "searched" in found[-1]]
+    assert len(mine) > 90
+    for column, scenario, method, head, entry in mine:
+        where = (column, scenario, method, head)
+        assert entry["settings_tried"] == (12 if method == "joint" else 48), where
+        if "lr" in entry["searched"]:
+            assert entry["searched"]["lr"] == [1e-6, 1e-2], where
+        for name in ("strength", "beta", "anchor"):
+            if name in entry["searched"] and method != "derpp":
+                low, high = entry["searched"][name]
+                assert high / low >= 1e6, (where, name)
+
+
+def test_no_best_value_lies_on_a_border_but_those_that_are_explained() -> None:
+    found = set()
+    for column, scenario, method, head, entry in searches():
+        if "searched" in entry:
+            space = {axis: tuple(values) for axis, values in entry["searched"].items()}
+            names = on_border(space, entry["options"])
+            assert names == entry["on_border"]
+            found |= {(column, scenario, method, head, name) for name in names}
+    assert found == set(BORDERS)
+
+
+def test_validation_and_test_data_never_meet_in_a_sweep() -> None:
+    """A trial is scored on a part of the training data that it does not train on."""
+    base = make_config({"dataset": "digits", "methods": "sgd", "validation": 0.25, "device": "cpu"}, shipped=False)
+    config = trial_config(base, [{"lr": 1e-3}], seeds=1, epochs=1)
+    assert config.evaluate == "validation"
+    [[run]] = expand(config, "data", seeds=[100])
+    training = prepare(Pack((run,), place_of(config)))
+    assert training.part == "validation"
+    rows: dict[str, set[bytes]] = {}
+    for task in training.stream.tasks:
+        for part, data in task.parts.items():
+            rows.setdefault(part, set()).update(np.ascontiguousarray(row).tobytes() for row in data.x.numpy())
+    assert len(rows["validation"]) > 300
+    assert not rows["validation"] & rows["train"]
+    assert not rows["validation"] & rows["test"]
+    seen: set[bytes] = set()
+    descent = training.learner.descent
+
+    def watched(x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        seen.update(row.tobytes() for row in x.reshape(-1, x.shape[-1]).numpy())
+        return descent(x, y)
+
+    training.learner.descent = watched  # type: ignore[method-assign]
+    training.run()
+    assert seen
+    assert seen <= rows["train"]
+
+
+def test_the_table_is_complete_for_what_has_been_searched() -> None:
+    wanted, missing = entries(["mnist", "cifar10-resnet18"], ["class", "task"])
+    assert not missing
+    assert {entry.line.label for entry in wanted} == {line.label for line in LINES}
+    config = config_of("mnist", [e for e in wanted if e.column == "mnist"], None, {"seeds": 5, "device": "cpu"})
+    assert (config.hidden, config.epochs, config.batch_size, config.evaluate) == ((100, 100), 10, 256, "test")
+    ablation = next(e for e in wanted if e.line.label == "EFC: beta = 0" and e.column == "mnist")
+    row = config.rows[[e for e in wanted if e.column == "mnist"].index(ablation)]
+    assert row.options["beta"] == 0
+    assert row.options["lr"] == ablation.chosen()["lr"]  # type: ignore[index]
+
+
+def test_tables_for_people_and_programs() -> None:
+    entry = {"mean": 60.0, "std": 1.0, "per_seed": [59.0, 61.0]}
+    row = {"line": "EFC, x", "column": "mnist", "scenario": "class", "accuracy": entry, "forgetting": entry,
+           "unsettled": None, "seconds": 2.0, "paper": [51.4, 4.8]}  # fmt: skip
+    found = {"rows": [row, row | {"scenario": "task", "paper": None}]}
+    assert "| EFC, x | 60.0 ± 1.0 (51.4) | 60.0 ± 1.0 | 60.0 |" in markdown(found, "mnist")
+    assert table(found).row_count == 1
+    lines = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert lines[0]["accuracy"] == "60.00"
+    assert lines[0]["paper"] == "51.4"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["papers"], "bench: unknown value 'papers'"),
+        (["paper", "--datasets", "mnits"], "--datasets: unknown value 'mnits'"),
+        (["paper", "--scenarios", "domain"], "--scenarios: unknown value 'domain'"),
+        (["paper", "--features", "mnist"], "--features: expected COLUMN=npz:FILE"),
+        (["paper", "--epochs", "3"], "--epochs: the paper's table is fixed"),
+    ],
+)
+def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "efc", "bench", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"efc: {says}" in done.stderr
+
+
+def test_the_paper_bench_runs_from_presets_alone(tmp_path: Path) -> None:
+    """The CIFAR-10 column on a small stand-in for its features, class-IL alone."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 10
+    x = rng.random((10, 512))[y] + 0.3 * rng.random((300, 512))
+    np.savez(tmp_path / "f.npz", x_train=x[:200], y_train=y[:200], x_test=x[200:], y_test=y[200:])
+    command = [sys.executable, "-m", "efc", "bench", "paper", "--datasets", "cifar10-resnet18", "--scenarios", "class",
+               "--features", "cifar10-resnet18=npz:f.npz", "--seeds", "1", "--device", "cpu", "--workers", "1",
+               "--out", "p"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = list(csv.DictReader(io.StringIO((tmp_path / "p" / "paper.csv").read_text())))
+    assert {line["line"] for line in lines} == {line.label for line in LINES}
+    assert "JOINT" in done.stdout
+    assert (tmp_path / "p" / "paper.md").read_text().startswith("## cifar10-resnet18")
