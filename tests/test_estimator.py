@@ -192,7 +192,7 @@ def test_training_can_be_changed_between_tasks_but_not_the_network() -> None:
     other = copy.deepcopy(classifier).set_params(learning_rate=1e-2, epochs=9).partial_fit(*blobs([2, 3]))
     x, _ = blobs([0, 1, 2, 3], seed=1)
     assert not np.allclose(same.decision_function(x), other.decision_function(x))
-    with pytest.raises(EFCError, match="hidden: cannot be changed between two tasks"):
+    with pytest.raises(EFCError, match="hidden layer sizes: cannot be changed between two tasks"):
         classifier.set_params(hidden_layer_sizes=(30,)).partial_fit(*blobs([2, 3]))
 
 
@@ -211,6 +211,7 @@ def test_the_same_random_state_gives_the_same_numbers() -> None:
 @pytest.mark.parametrize("classifier", [
     EFCClassifier(**QUICK, beta=np.float64(3.0), options={"preservation": "si"}),
     ContinualClassifier("derpp", **QUICK, head="random", options={"buffer": 20}),
+    ContinualClassifier("ewc", **QUICK, options={"strength": float("inf")}),
     ContinualClassifier("joint", **QUICK),
     ContinualClassifier("full_fisher", **QUICK | {"random_state": np.random.RandomState(1)}),
 ], ids=lambda c: getattr(c, "method", "efc"))  # fmt: skip
@@ -234,6 +235,40 @@ def test_a_saved_classifier_predicts_and_learns_on_alike(classifier: Any, tmp_pa
     assert np.array_equal(loaded.decision_function(x_test), classifier.decision_function(x_test))
     with pytest.raises(ValueError, match="X has 2 features"):
         loaded.predict(x_test[:, :2])
+
+
+def test_a_method_of_ones_own(tmp_path: Path) -> None:
+    """Its parts grow with the head, as those of the library's methods do."""
+    file = tmp_path / "tethered.py"
+    file.write_text("""
+from efc.learners import SGD, Stored
+
+class Before(Stored):
+    stored = ("theta",)
+
+class Tethered(SGD):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.before = Before()
+        self.before.theta = self.theta.clone()
+
+    def consolidate(self, task):
+        self.before.theta = self.theta.clone()
+
+    def descent(self, x, y):
+        statistics = super().descent(x, y)
+        self.gradient += 1e3 * (self.theta - self.before.theta)
+        return statistics
+
+    def parts(self):
+        return super().parts() | {"before": self.before}
+""")
+    classifier = ContinualClassifier(f"{file}:Tethered", **QUICK)
+    for classes in ([0, 1], [2, 3, 4]):
+        classifier.partial_fit(*blobs(classes))
+    learner = classifier.model_.learner
+    assert learner.before.theta.shape == learner.theta.shape
+    assert classifier.score(*blobs(range(5), seed=1)) > 0.9
 
 
 def test_a_file_describes_itself_and_others_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-import efc.learners.base
+from efc.core import Parameters
 from efc.errors import EFCError
 from efc.growing import Growing, Setup
 from efc.learners import LEARNERS
@@ -85,24 +85,29 @@ def test_state_carries_over_everything(method: str) -> None:
     assert first.tasks == second.tasks == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_a_task_that_is_interrupted_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    growing = grown("derpp", tasks=2)
-    before = growing.state_dict()
-    part = toy_stream("class", dtype=torch.float64).tasks[2].parts["train"]
+def test_a_task_that_is_interrupted_leaves_everything_as_it_was() -> None:
+    calls: list[int] = []
 
-    steps = efc.learners.base.Learner.step
-
-    def interrupted(self: Any, x: Any, y: Any) -> Any:
-        if self.steps_taken == 3:
+    def pull(theta: Parameters) -> Parameters:
+        calls.append(len(calls))
+        if len(calls) == 20:
             raise KeyboardInterrupt
-        return steps(self, x, y)
+        return Parameters(tuple(W / 10 for W in theta.weights), tuple(b / 10 for b in theta.biases))
 
-    monkeypatch.setattr(efc.learners.base.Learner, "step", interrupted)
+    first, second, third = (task.parts["train"] for task in toy_stream("class", dtype=torch.float64).tasks)
+    growing = Growing(setup("efc", "analytic", options={"preservation": pull}))
+    growing.learn(first.x, first.y)
+    growing.learn(second.x, second.y)
+    before = growing.state_dict()
+    assert 10 < len(calls) < 19
     with pytest.raises(KeyboardInterrupt):
-        growing.learn(part.x, part.y)
+        growing.learn(third.x, third.y)
     after = growing.state_dict()
+    assert before.keys() == after.keys()
     assert all(torch.equal(before[key], after[key]) for key in before)
     assert growing.n_outputs == 4
+    growing.learn(third.x, third.y)  # and it goes on from there
+    assert growing.n_outputs == 6
 
 
 def test_what_is_kept_must_fit_what_comes() -> None:

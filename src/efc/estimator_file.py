@@ -63,7 +63,7 @@ def describe_labels(labels: NDArray[Any]) -> dict[str, Any]:
     values = labels.tolist()
     if not all(isinstance(value, str | numbers.Real) for value in values):
         raise EFCError(f"save: only numbers and texts can be saved as labels, got {values[:3]!r}")
-    return {"dtype": labels.dtype.str, "values": values}
+    return {"dtype": labels.dtype.str if labels.dtype.kind in "biufU" else "O", "values": values}
 
 
 def restore_labels(about: Mapping[str, Any]) -> NDArray[Any]:

@@ -59,9 +59,9 @@ class Setup:
 
     def lasting(self) -> dict[str, Any]:
         """What must be the same from task to task."""
-        names = ("n_features", "hidden", "method", "head", "activation", "seed")
+        names = ("n_features", "method", "head", "activation", "seed")
         options = {key: value for key, value in self.options.items() if key not in FREE}
-        return {name: getattr(self, name) for name in names} | {"options": options}
+        return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
 
     def make(self, n_outputs: int) -> Learner:
         return self.learner_type(
@@ -130,8 +130,8 @@ class Growing:
         new, kept = slice(known, count), None
         if learner.joint:  # it begins afresh: to it, all outputs are new
             new = slice(0, count)
-            old = () if self.kept is None else (self.kept,)
-            x, y = (torch.cat([*pair]) for pair in zip(*old, (x, y), strict=True))
+            if self.kept is not None:
+                x, y = torch.cat([self.kept[0].to(x), x]), torch.cat([self.kept[1].to(y), y])
             kept = (x, y)
         with few_threads(learner, setup.batch_size):
             self._train(learner, x, y, new, generators)
@@ -165,7 +165,7 @@ class Growing:
         return z if task is None else z.masked_fill(~self._members(task).to(z.device), float("-inf"))
 
     def exact_logits(self, x: Tensor, task: int | None = None) -> Tensor:
-        """The same on the CPU in float64, in chunks: there a sample's answer does not depend on its neighbours.
+        """The same in float64, brought to the CPU: there a sample's answer does not depend on its neighbours.
 
         In float32 it does, in the last digits, because a matrix product sums differently for other sizes.
         """
