@@ -1,10 +1,13 @@
 """Equilibrium Fisher Control: continual learning without forgetting and without keeping old samples.
 
-``efc.run(...)`` trains and compares methods; ``efc.learners``, ``efc.streams`` and ``efc.training`` are the pieces;
-``efc.core`` is the mathematics.
+``efc.run(...)`` trains and compares methods; ``efc.EFCClassifier`` and ``efc.ContinualClassifier`` are scikit-learn
+estimators, ``efc.EFCHead`` is a torch module for one's own frozen backbone; ``efc.learners``, ``efc.streams`` and
+``efc.training`` are the pieces; ``efc.core`` is the mathematics.
 """
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 # Idle OpenMP threads spin by default. On a machine that others use too this made small products a hundred times slower;
 # a short spin costs nothing when the machine is free. Read when torch is first loaded, so it stands before that.
@@ -14,5 +17,22 @@ from efc.environment import code_version
 from efc.errors import EFCError
 from efc.experiment import run
 
+if TYPE_CHECKING:
+    from efc.estimator import ContinualClassifier, EFCClassifier
+    from efc.head import EFCHead
+
 __version__ = code_version()
-__all__ = ["EFCError", "__version__", "run"]
+__all__ = ["ContinualClassifier", "EFCClassifier", "EFCError", "EFCHead", "__version__", "run"]
+
+_WHERE = {"ContinualClassifier": "efc.estimator", "EFCClassifier": "efc.estimator", "EFCHead": "efc.head"}
+
+
+def __getattr__(name: str) -> Any:
+    """What is not needed by most comes when it is asked for: scikit-learn takes a second to import."""
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'efc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

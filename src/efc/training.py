@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,21 +91,14 @@ class Training:
 
     def run(self, progress: Progress | None = None, boundary: Boundary | None = None) -> bool:
         """Go on from where it stands; true when the last task has been learned, false if it was told to stop."""
-        # Units that are silent for long let Adam's moments decay into denormals, which are many times slower on a CPU.
-        torch.set_flush_denormal(True)
-        threads = torch.get_num_threads()
-        if self._largest_product() < SMALL:
-            torch.set_num_threads(1)
         began, before = time.perf_counter(), self.seconds
-        try:
+        with few_threads(self.learner, self.batch_size):
             for word in self._steps():
                 self.seconds = before + time.perf_counter() - began
                 if word == "epoch" and progress is not None:
                     progress(self.task + 1, self.epoch, self.epochs)
                 if boundary is not None and boundary(word):
                     return self.finished
-        finally:
-            torch.set_num_threads(threads)
         return True
 
     def _steps(self) -> Iterator[str]:
@@ -161,10 +155,6 @@ class Training:
             self.unsettled = new if self.unsettled is None else self.unsettled + new
             self.samples += samples
 
-    def _largest_product(self) -> int:
-        learner = self.learner
-        return learner.runs * self.batch_size * max(W.shape[1] * W.shape[2] for W in learner.layers.weights)
-
     def result(self) -> TrainingResult:
         """What was achieved, once it is finished."""
         counts = confusion(self.learner, self.stream, self.part)
@@ -208,6 +198,20 @@ class Training:
             state[name].cpu().numpy().copy() for name in ("accuracy_matrix", "before", "untrained")
         )
         self.unsettled = state["unsettled"].to(self.learner.theta.device) if self.samples else None
+
+
+@contextmanager
+def few_threads(learner: Learner, batch_size: int) -> Iterator[None]:
+    """Train with a single thread where more would not pay."""
+    # Units that are silent for long let Adam's moments decay into denormals, which are many times slower on a CPU.
+    torch.set_flush_denormal(True)
+    threads = torch.get_num_threads()
+    if learner.runs * batch_size * max(W.shape[1] * W.shape[2] for W in learner.layers.weights) < SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def orders(n: int, generators: Sequence[torch.Generator]) -> Tensor:
