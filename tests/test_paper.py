@@ -28,6 +28,7 @@ VARIANTS = {"efc-anchor": "efc"}
 
 BORDERS = {
     ("cifar10-resnet18", "class", "derpp", "analytic", "lr"): "the less it trains, the better",
+    ("cifar10-resnet18", "class", "frozen", "least_squares", "lr"): "the less it trains, the better",
     ("cifar10-resnet18", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
     ("cifar10-resnet18", "task", "efc-anchor", "analytic", "ridge"): "flat",
     ("cifar10-resnet18", "task", "frozen", "analytic", "ridge"): "flat",
