@@ -51,6 +51,8 @@ function buildHead() {
     } });
     line.append(el("th", { scope: "col", class: kindOf(column) }, press));
   }
+  // A long table scrolls in a frame of its own: the figures stay within reach.
+  if (DATA.rows.length > 30) $("table").parentNode.classList.add("tall");
   $("table").append(el("thead", {}, line), el("tbody"));
   for (const column of COLUMNS) $("meanings").append(el("dt", { text: column.title }), el("dd", { text: column.meaning }));
 }
