@@ -26,7 +26,7 @@ def column(page: Any, name: str) -> list[str]:
 
 
 def means(page: Any, name: str) -> list[float]:
-    return [float(text.split(" ± ")[0].replace("−", "-")) for text in column(page, name) if text]
+    return [float(text.split(" ± ")[0].replace("\u2212", "-")) for text in column(page, name) if text]
 
 
 def draw_all(page: Any) -> None:

@@ -91,7 +91,7 @@ function shareChart(rows, colours, width) {
   const data = first.tasks.map((_, t) => ({
     type: "bar", orientation: "h", y: [0, ...y], x: [first.share.true[t], ...rows.map((row) => row.share.mean[t])],
     name: plain(names[t]), hoverinfo: "text", textposition: "none",
-    marker: { color: cividis(T > 1 ? t / (T - 1) : 0), line: { color: colours.bg, width: 1 } },
+    marker: { color: cividis(T > 1 ? t / (T - 1) : 0), line: { color: colours.soft, width: 0.6 } },
     hovertext: [`<b>true share</b><br>${wrapped(fullTask(first, t))}: ${number(first.share.true[t])} %`, ...rows.map((row) =>
       `<b>${wrapped(label(row))}</b><br>${wrapped(fullTask(row, t))}: ${number(row.share.mean[t])} ± ${number(row.share.std[t])} %`)],
   }));

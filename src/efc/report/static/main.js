@@ -33,7 +33,7 @@ function fillSettings(rows) {
   const named = ["method", "head", "dataset", "scenario", "encoder"];
   const own = (row) => Object.entries({ ...row.settings, ...row.environment }).filter(([key]) => !named.includes(key));
   if (!rows.some((row) => own(row).length)) return;
-  const details = el("details", { open: rows.length <= 40 }, el("summary", { text: "Configuration, where rows differ" }));
+  const details = el("details", { class: "keep", open: rows.length <= 40 }, el("summary", { text: "Configuration, where rows differ" }));
   const add = () => {
     if (details.childElementCount > 1) return;
     const body = el("tbody");

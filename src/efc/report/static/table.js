@@ -106,5 +106,7 @@ function buildFilters() {
     refresh();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
+  // Few filters stay in sight while one scrolls; many would cover what they filter.
+  form.classList.toggle("slim", form.querySelectorAll("input").length <= 16);
   form.hidden = false;
 }
