@@ -69,7 +69,7 @@ def _confusion(row: dict[str, Any]) -> dict[str, Any]:
     if row["scenario"] == "domain":
         # Output k is the k-th class of every task; there is no telling the tasks apart by their outputs.
         names = [" / ".join(dict.fromkeys(task[k] for task in tasks)) for k in range(counts.shape[1])]
-        return {"classes": names, "confusion": rounded(counts.sum(0), 0), "by_task": None, "share": None}
+        return {"classes": names, "confusion": _whole(counts.sum(0)), "by_task": None, "share": None}
     outputs, at = [], 0
     for task in tasks:
         outputs.append(slice(at, at + len(task)))
@@ -82,10 +82,14 @@ def _confusion(row: dict[str, Any]) -> dict[str, Any]:
         share = {"mean": rounded(found.mean(0)), "std": rounded(_std(found)), "true": rounded(true)}
     return {
         "classes": [name for task in tasks for name in task],
-        "confusion": rounded(counts.sum(0), 0),
-        "by_task": rounded(np.array(by_task), 0),
+        "confusion": _whole(counts.sum(0)),
+        "by_task": _whole(np.array(by_task)),
         "share": share,
     }
+
+
+def _whole(counts: Array) -> list[list[int]]:
+    return np.rint(counts).astype(int).tolist()  # type: ignore[no-any-return]
 
 
 def _spread(values: Array, digits: int = 2) -> dict[str, Any]:

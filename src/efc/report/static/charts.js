@@ -119,7 +119,7 @@ function cellNumbers(z) {
 }
 
 function heatMap(z, names, titles, hover, colours, width) {
-  const n = z.length, numbers = n <= CELLS_WITH_NUMBERS, every = Math.ceil(n / 20);
+  const n = z.length, numbers = n <= CELLS_WITH_NUMBERS, every = n > CELLS_WITH_NUMBERS ? Math.ceil(n / 8) : 1;
   const size = Math.min(width, 380), height = size - 30, kept = names.map((_, k) => k).filter((k) => k % every === 0);
   const ticks = { tickvals: kept, ticktext: kept.map((k) => plain(short(names[k], 10))), showgrid: false, zeroline: false, constrain: "domain" };
   return { height, data: [{

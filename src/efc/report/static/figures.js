@@ -63,9 +63,10 @@ function clear(place) {
 async function save(spec, format) {
   await loadLibrary();
   const width = spec.square ? 420 : 720, chart = spec.chart(LIGHT, width);
-  const margin = { ...chart.layout.margin, t: chart.layout.margin.t + 34 };
-  const title = { text: plain(short(spec.title, spec.square ? 48 : 90)), font: { size: 13 }, x: 0.02, xanchor: "left", y: 0.99, yanchor: "top", yref: "container", pad: { t: 6 } };
-  const made = { ...chart.layout, width, height: chart.height + 34, margin, title };
+  const lines = (spec.lines || [spec.title]).map((line) => plain(short(line, spec.square ? 48 : 90)));
+  const room = 18 + 16 * lines.length, margin = { ...chart.layout.margin, t: chart.layout.margin.t + room };
+  const title = { text: lines.join("<br>"), font: { size: 13 }, x: 0.02, xanchor: "left", y: 0.99, yanchor: "top", yref: "container", pad: { t: 6 } };
+  const made = { ...chart.layout, width, height: chart.height + room, margin, title };
   const name = spec.title.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 80).toLowerCase() || "figure";
   await Plotly.downloadImage({ data: chart.data, layout: made }, { format, width, height: made.height, filename: name, scale: format === "png" ? 2 : 1 });
 }
@@ -143,7 +144,7 @@ function drawShare(rows) {
 
 function drawMatrices(rows) {
   fill($("matrices"), rows.map((row) => ({
-    title: "Accuracy matrix: " + label(row), head: label(row), sub: group(row) + ": " + spread(row.accuracy).replaceAll(" ", "\u00a0") + "\u00a0%", square: true,
+    title: `Accuracy matrix: ${label(row)}, ${group(row)}`, lines: ["Accuracy matrix: " + label(row), group(row)], head: label(row), sub: group(row) + ": " + spread(row.accuracy).replaceAll(" ", "\u00a0") + "\u00a0%", square: true,
     chart: (colours, width) => matrixChart(row, colours, width),
     numbers: () => [["after", ...taskNames(row)], row.matrix.map((line, i) => [taskNames(row)[i], ...line.map((v, j) =>
       (v === null ? "" : number(v) + " ± " + number(row.matrix_std[i][j])))])],
@@ -153,7 +154,7 @@ function drawMatrices(rows) {
 function drawConfusion(rows) {
   const by = state.by, have = rows.filter((row) => confusionOf(row, by)), lost = rows.length - have.length;
   fill($("confusion"), have.map((row) => ({
-    title: `Confusion by ${by}: ` + label(row), head: label(row), sub: group(row), square: true, chart: (colours, width) => confusionChart(row, by, colours, width),
+    title: `Confusion by ${by}: ${label(row)}, ${group(row)}`, lines: [`Confusion by ${by}: ` + label(row), group(row)], head: label(row), sub: group(row), square: true, chart: (colours, width) => confusionChart(row, by, colours, width),
     numbers: () => {
       const { counts, names } = confusionOf(row, by);
       return [["shown", ...names], counts.map((line, i) => [names[i], ...line.map(String)])];
