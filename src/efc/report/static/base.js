@@ -27,7 +27,8 @@ const unique = (values) => [...new Set(values)];
 // Plotly reads a few tags in its texts; names must stay text there too.
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 // A long name in a tooltip is broken into lines, then escaped.
-const wrapped = (text) => (String(text).match(/.{1,60}/gsu) || [""]).slice(0, 5).map(plain).join("<br>");
+const LINE = innerWidth < 640 ? /.{1,36}/gsu : /.{1,60}/gsu;
+const wrapped = (text) => (String(text).match(LINE) || [""]).slice(0, 5).map(plain).join("<br>");
 
 const label = (row) => row.method + ", " + row.head;
 const group = (row) => row.dataset + ", " + row.scenario + "-IL" + (row.part === "test" ? "" : ", " + row.part + " data");

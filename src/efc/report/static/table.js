@@ -107,6 +107,6 @@ function buildFilters() {
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   // Few filters stay in sight while one scrolls; many would cover what they filter.
-  form.classList.toggle("slim", form.querySelectorAll("input").length <= 16);
+  form.classList.toggle("slim", form.querySelectorAll("input").length <= 16 && form.textContent.length < 250);
   form.hidden = false;
 }
