@@ -13,6 +13,7 @@ from efc.display import method_label
 from efc.errors import EFCError, choose
 from efc.metrics import Array
 from efc.plots import new_figure
+from efc.report.data import differences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +37,7 @@ def draw(document: dict[str, Any], kind: str, width: str = "column") -> Figure:
     """The figure of a results document."""
     choose("--kind", kind, KINDS)
     choose("--width", width, WIDTHS)
-    rows = document["rows"]
+    rows = [row | {"differs": text} for row, text in zip(document["rows"], differences(document["rows"]), strict=True)]
     if len(rows) > MOST_ROWS:
         raise EFCError(f"--kind: {len(rows)} rows are too many for one figure (at most {MOST_ROWS}); use --where")
     inches = WIDTHS[width]
@@ -66,7 +67,7 @@ def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(_group(row), []).append(row)
-    methods = list(dict.fromkeys(method_label(row) for row in rows))
+    methods = list(dict.fromkeys(f"{method_label(row)} {row['differs']}" for row in rows))
     heads = list(dict.fromkeys(row["head"] for row in rows))
     across = min(len(groups), 1 if width < 5 else 3)
     down = math.ceil(len(groups) / across)
@@ -80,7 +81,7 @@ def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
         for row in members:
             A = np.array(row["accuracy_matrix"], dtype=float)
             each = np.nanmean(A, axis=2)
-            m, h = methods.index(method_label(row)), heads.index(row["head"])
+            m, h = methods.index(f"{method_label(row)} {row['differs']}"), heads.index(row["head"])
             x, mean = np.arange(1, each.shape[1] + 1), each.mean(0)
             style = {"color": COLOURS[m % len(COLOURS)], "linestyle": LINES[h % len(LINES)]}
             (line,) = axis.plot(x, mean, marker=MARKERS[m % len(MARKERS)], markersize=3, linewidth=1, **style)
@@ -179,7 +180,8 @@ def _class_names(row: dict[str, Any]) -> list[str]:
 
 
 def _label(row: dict[str, Any]) -> str:
-    return _short(f"{method_label(row)}, {row['head'].replace('_', '-')}", 40)
+    own = f" [{row['differs']}]" if row["differs"] else ""
+    return _short(f"{method_label(row)}{own}, {row['head'].replace('_', '-')}", 40)
 
 
 def _group(row: dict[str, Any]) -> str:

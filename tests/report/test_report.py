@@ -68,6 +68,17 @@ def test_numbers_on_the_page_are_those_of_the_document(document: Document) -> No
     assert told["common"]["epochs"] == "1"
 
 
+def test_rows_that_differ_in_options_alone_are_told_apart(document: Document) -> None:
+    rows = [copy.deepcopy(document["rows"][0]) for _ in range(3)]
+    rows[1]["config"]["options"]["beta"] = 0.5
+    rows[2]["config"]["options"] |= {"beta": 7, "lr": 1, "anchor": 2, "kappa": 3}
+    told = [row["differs"] for row in page_data(document | {"rows": rows})["rows"]]
+    assert told[:2] == ["", "beta 0.5"]
+    assert told[2].count(",") == 3
+    assert told[2].endswith(", …")
+    assert not any(row["differs"] for row in page_data(document)["rows"])
+
+
 def test_the_papers_value_is_told_where_there_is_one(document: Document) -> None:
     row = document["rows"][0] | {"dataset": "mnist", "scenario": "class"}
     assert page_data(document | {"rows": [row]})["rows"][0]["paper"] == [51.4, 4.8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,8 @@ from efc.environment import code_version
 from efc.metrics import Array, true_share
 from efc.paper import reported
 
+SHOWN = 3
+"""Differing settings named beside a method; the page has all of them further down."""
 MEASURES = ("accuracy", "average_incremental", "forgetting", "bwt", "fwt")
 
 
@@ -29,8 +32,8 @@ def page_data(document: dict[str, Any]) -> dict[str, Any]:
         "environment": environment,
         "common": common,
         "rows": [
-            _row(row) | {"settings": _rest(own, common), "environment": _rest(where, environment)}
-            for row, own, where in zip(rows, settings, environments, strict=True)
+            _row(row) | {"differs": text, "settings": _rest(own, common), "environment": _rest(where, environment)}
+            for row, own, where, text in zip(rows, settings, environments, differences(rows), strict=True)
         ],
     }
 
@@ -133,6 +136,24 @@ def _common(settings: list[dict[str, str]]) -> dict[str, str]:
     """What all rows have, with the same value."""
     first = settings[0] if settings else {}
     return {key: value for key, value in first.items() if all(own.get(key) == value for own in settings)}
+
+
+def differences(rows: list[dict[str, Any]]) -> list[str]:
+    """What tells rows of one method, head, data set and scenario apart: the settings in which a row is unlike most."""
+    settings = [_flat(row["config"]) for row in rows]
+    names = ("method", "variant", "head", "dataset", "encoder", "scenario", "evaluated_on")
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for k, row in enumerate(rows):
+        alike.setdefault(tuple(row[name] for name in names), []).append(k)
+    told = [""] * len(rows)
+    for members in alike.values():
+        keys = dict.fromkeys(key for k in members for key in settings[k])
+        usual = {key: Counter(settings[k].get(key) for k in members).most_common(1)[0][0] for key in keys}
+        for k in members:
+            own = [key for key in keys if settings[k].get(key) != usual[key]]
+            parts = [f"{key.removeprefix('options.')} {settings[k].get(key, 'unset')}" for key in own[:SHOWN]]
+            told[k] = ", ".join(parts) + (", …" if len(own) > SHOWN else "")
+    return told
 
 
 def _rest(settings: dict[str, str], without: Iterable[str]) -> dict[str, str]:

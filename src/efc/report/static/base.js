@@ -30,7 +30,9 @@ const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;"
 const LINE = innerWidth < 640 ? /.{1,36}/gsu : /.{1,60}/gsu;
 const wrapped = (text) => (String(text).match(LINE) || [""]).slice(0, 5).map(plain).join("<br>");
 
-const label = (row) => row.method + ", " + row.head;
+// Rows that differ in their options alone are told apart by them.
+const methodName = (row) => row.method + (row.differs ? " [" + row.differs + "]" : "");
+const label = (row) => methodName(row) + ", " + row.head;
 const group = (row) => row.dataset + ", " + row.scenario + "-IL" + (row.part === "test" ? "" : ", " + row.part + " data");
 // A task is called by its classes where they are short, by its number otherwise.
 function taskNames(row) {

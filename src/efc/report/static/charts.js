@@ -33,20 +33,23 @@ function legendLines(widths, room) {
 }
 
 function curvesChart(rows, colours, width) {
-  const data = [];
+  const data = [], drawn = new Map(), length = width > 700 ? 40 : 26;
   const longest = rows.reduce((a, row) => (row.tasks.length > a.tasks.length ? row : a));
   for (const row of rows) {
     const colour = methodColour(row, colours), head = HEADS.indexOf(row.head), { mean, std, per_seed: each } = row.curve;
     const x = mean.map((_, k) => k + 1), key = String(row.index);
+    // Rows that differ in options alone have one colour; another symbol each.
+    const times = drawn.get(row.method + row.head) ?? 0, shape = head + times + Math.floor(METHODS.indexOf(row.method) / PALETTE.length);
+    drawn.set(row.method + row.head, times + 1);
     if (row.seeds.length > 1) data.push({
       x: x.concat(x.slice().reverse()), fill: "toself", fillcolor: faint(colour, 0.13), line: { width: 0 }, mode: "lines",
       y: mean.map((m, k) => m + std[k]).concat(mean.map((m, k) => m - std[k]).reverse()), hoverinfo: "skip",
       legendgroup: key, showlegend: false,
     });
     data.push({
-      x, y: mean, mode: "lines+markers", name: plain(short(label(row))), legendgroup: key, hoverinfo: "text",
+      x, y: mean, mode: "lines+markers", name: plain(short(label(row), length)), legendgroup: key, hoverinfo: "text",
       line: { color: colour, width: 2, dash: DASHES[head % DASHES.length] },
-      marker: { color: colour, size: 7, symbol: SYMBOLS[(head + Math.floor(METHODS.indexOf(row.method) / PALETTE.length)) % SYMBOLS.length] },
+      marker: { color: colour, size: 7, symbol: SYMBOLS[shape % SYMBOLS.length] },
       hovertext: mean.map((m, k) => `<b>${wrapped(label(row))}</b><br>after ${wrapped(fullTask(row, k))}<br>` +
         `${number(m)} ± ${number(std[k])} %<br>` + seedLines(row, each.map((values) => values[k]))),
     });
@@ -54,7 +57,7 @@ function curvesChart(rows, colours, width) {
   // Where everything is high the axis need not begin at zero.
   const lowest = Math.min(...rows.map((row) => Math.min(...row.curve.mean.map((m, k) => m - row.curve.std[k]))));
   const floor = lowest > 50 ? Math.floor((lowest - 2) / 10) * 10 : 0;
-  const lines = legendLines(rows.map((row) => short(label(row)).length * 5.8 + 45), width - 60);
+  const lines = legendLines(rows.map((row) => short(label(row), length).length * 5.8 + 45), width - 60);
   const height = 300 + 19 * lines;
   return { data, height, layout: layout(colours, {
     height, showlegend: true, margin: { l: 48, r: 12, t: 10, b: 60 + 19 * lines },

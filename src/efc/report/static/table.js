@@ -7,7 +7,8 @@ const measure = (key, digits = 1) => ({
 const COLUMNS = [
   { ...text("dataset"), title: "data set", meaning: "The data, with the frozen encoder where there is one." },
   { ...text("scenario"), title: "scenario", meaning: "class: all classes seen so far compete; task: the task is told; domain: all tasks share their outputs." },
-  { ...text("method"), title: "method", meaning: "The method, and its variant behind an @." },
+  { ...text("method"), value: methodName, sort: methodName, title: "method",
+    meaning: "The method, its variant behind an @, and in brackets the options in which it is unlike its other rows." },
   { ...text("head"), title: "head", meaning: "How the output weights of new classes begin." },
   { ...measure("accuracy"), title: "accuracy %", meaning: "Mean over all tasks after the last one; bold: the highest mean of its data set and scenario." },
   { key: "paper", title: "paper %", value: (row) => (row.paper ? number(row.paper[0]) + " ± " + number(row.paper[1]) : ""),
