@@ -26,7 +26,8 @@ WIDTHS = {"column": 3.4, "page": 7.0}
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 """Okabe and Ito's: told apart by people with any colour vision."""
 LINES = ("-", "--", ":", "-.")
-MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+"""One fewer than the colours: a method beyond the eighth shares its colour with another, but not its marker."""
 PANEL = 1.62
 """Inches a heat map takes at least."""
 MOST_ROWS = 60
