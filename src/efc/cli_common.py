@@ -16,7 +16,7 @@ from efc.errors import EFCError
 from efc.experiment import Plan
 from efc.learners import LEARNERS
 from efc.runs.driver import Report
-from efc.session import Session, write_results
+from efc.session import Session, where_results_are, write_results
 
 METHODS_HELP = (
     f"all, or one or several of {', '.join(LEARNERS)}, or your own as module:Class. "
@@ -63,7 +63,7 @@ def conclude(session: Session, plan: Plan, report: Report, json: bool) -> None:
             print(text)
         else:
             Console().print(results_table(document))
-        session.tell(f"Results in {session.folder}")
+        session.tell(where_results_are(session.folder))
     for pack, message in report.failures:
         session.tell(f"Failed: {pack.label}: {message}")
     if report.failures:

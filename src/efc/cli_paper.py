@@ -12,7 +12,7 @@ from efc.cli_common import command_line
 from efc.errors import EFCError
 from efc.paper_bench import BOTH, COLUMNS, config_of, document, entries, markdown, table, to_csv
 from efc.runs.files import to_json, write_atomically
-from efc.session import Session
+from efc.session import Session, add_report, where_results_are
 
 
 def stand_ins(given: Sequence[str]) -> dict[str, str]:
@@ -61,7 +61,8 @@ def bench_paper(
             print(text)
         else:
             Console(width=max(Console().width, 60 + 22 * 2 * len(columns))).print(table(found))
-        session.tell(f"Results in {session.folder}")
+        add_report(session.folder, plan.document(report, command_line()), session.tell)
+        session.tell(where_results_are(session.folder))
     for pack, message in report.failures:
         session.tell(f"Failed: {pack.label}: {message}")
     if report.stopped:

@@ -1,28 +1,37 @@
-"""Pictures of results. matplotlib is imported here alone."""
+"""A picture of results, and how pictures begin. matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from efc.display import method_label
 from efc.errors import EFCError
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
-    """One heat map per row: accuracy on task j (columns) after learning task i (rows), mean over seeds."""
+
+def new_figure(inches: tuple[float, float]) -> Figure:
+    """An empty figure that needs no screen."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise EFCError("plots: matplotlib is missing; install it with: pip install matplotlib") from None
+    figure = Figure(figsize=inches, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
+    """One heat map per row: accuracy on task j (columns) after learning task i (rows), mean over seeds."""
     rows = document["rows"]
     columns = min(3, len(rows))
     lines = -(-len(rows) // columns)
-    figure = Figure(figsize=(3.1 * columns + 0.9, 3.4 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure((3.1 * columns + 0.9, 3.4 * lines))
     axes = figure.subplots(lines, columns, squeeze=False)
     image = None
     for axis, row in zip(axes.flat, rows, strict=False):

@@ -17,6 +17,7 @@ from efc.display import PackProgress, Transfers
 from efc.errors import EFCError, choose
 from efc.experiment import Plan, make_plan
 from efc.plots import accuracy_matrices
+from efc.report import FILE, write_report
 from efc.runs.checkpoint import Checkpoints
 from efc.runs.driver import Report, compute
 from efc.runs.engines import Engine, InlineEngine, ProcessEngine, Surroundings
@@ -104,14 +105,32 @@ def usual_workers(device: str) -> int:
 
 
 def write_results(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> str:
-    """`results.json` and `matrices.png`; returns the JSON."""
+    """`results.json`, `matrices.png` and `report.html`; returns the JSON."""
     text = to_json(document)
-    file = folder / "results.json"
-    if (folder / "matrices.png").exists() and file.exists() and file.read_text(encoding="utf-8") == text:
+    file, picture = folder / "results.json", folder / "matrices.png"
+    same = file.exists() and file.read_text(encoding="utf-8") == text
+    if same and picture.exists() and (folder / FILE).exists():
         return text  # asked again, nothing new
     write_atomically(file, text)
+    for path in (picture, folder / FILE):
+        path.unlink(missing_ok=True)  # those of other results must not stay if these cannot be drawn
     try:
-        accuracy_matrices(document, folder / "matrices.png")
+        accuracy_matrices(document, picture)
     except EFCError as problem:
         tell(f"No picture: {problem}")
+    add_report(folder, document, tell)
     return text
+
+
+def add_report(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> None:
+    """`report.html`, or why there is none."""
+    try:
+        write_report(folder, document)
+    except EFCError as problem:
+        tell(f"No report: {problem}")
+
+
+def where_results_are(folder: Path) -> str:
+    """The closing message."""
+    report = folder / FILE
+    return f"Results in {folder}" + (f"; to read them, open {report}" if report.exists() else "")

@@ -1,0 +1,196 @@
+"""Figures for a paper, `efc plot`: one or two columns wide, legible in grey and to all eyes. Needs matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from efc.display import method_label
+from efc.errors import EFCError, choose
+from efc.metrics import Array
+from efc.plots import new_figure
+from efc.report.data import differences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = ("matrix", "curves", "confusion")
+FORMATS = ("pdf", "svg", "png")
+WIDTHS = {"column": 3.4, "page": 7.0}
+"""Inches: one column of a paper with two, and both."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
+"""Okabe and Ito's: told apart by people with any colour vision."""
+LINES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+"""One fewer than the colours: a method beyond the eighth shares its colour with another, but not its marker."""
+PANEL = 1.62
+"""Inches a heat map takes at least."""
+MOST_ROWS = 60
+FONT = 7
+
+
+def draw(document: dict[str, Any], kind: str, width: str = "column") -> Figure:
+    """The figure of a results document."""
+    choose("--kind", kind, KINDS)
+    choose("--width", width, WIDTHS)
+    rows = [row | {"differs": text} for row, text in zip(document["rows"], differences(document["rows"]), strict=True)]
+    if len(rows) > MOST_ROWS:
+        raise EFCError(f"--kind: {len(rows)} rows are too many for one figure (at most {MOST_ROWS}); use --where")
+    inches = WIDTHS[width]
+    if kind == "curves":
+        return _curves(rows, inches)
+    if kind == "matrix":
+        return _heat_maps(rows, [_mean_matrix(row) for row in rows], [_task_names(row) for row in rows], inches,
+                          ("tested on task", "after task"), "accuracy, %")  # fmt: skip
+    shares = [_confusion(row) for row in rows]
+    return _heat_maps(rows, shares, [_class_names(row) for row in rows], inches, ("answered", "shown"), "answers, %")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; text in an SVG or PDF stays text, and the same results give the same file."""
+    import matplotlib as mpl
+
+    stamp: dict[str, Any] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix, {})
+    try:
+        with mpl.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "efc"}):
+            figure.savefig(path, dpi=300, metadata=stamp)
+    except OSError as problem:
+        raise EFCError(f"--out: cannot write {path}: {problem.strerror}") from None
+
+
+def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
+    """Mean accuracy over the tasks seen, after each task: one panel per data set and scenario, one legend for all."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_group(row), []).append(row)
+    methods = list(dict.fromkeys(f"{method_label(row)} {row['differs']}" for row in rows))
+    heads = list(dict.fromkeys(row["head"] for row in rows))
+    across = min(len(groups), 1 if width < 5 else 3)
+    down = math.ceil(len(groups) / across)
+    names = list(dict.fromkeys(_label(row) for row in rows))
+    legend_columns = max(1, int(width / (0.38 + 0.046 * max(map(len, names)))))
+    legend = 0.14 * math.ceil(len(names) / legend_columns) + 0.1
+    figure = new_figure((width, 2.1 * down + legend))
+    axes = figure.subplots(down, across, squeeze=False)
+    lines: dict[str, Any] = {}
+    for axis, (title, members) in zip(axes.flat, groups.items(), strict=False):
+        for row in members:
+            A = np.array(row["accuracy_matrix"], dtype=float)
+            each = np.nanmean(A, axis=2)
+            m, h = methods.index(f"{method_label(row)} {row['differs']}"), heads.index(row["head"])
+            x, mean = np.arange(1, each.shape[1] + 1), each.mean(0)
+            style = {"color": COLOURS[m % len(COLOURS)], "linestyle": LINES[h % len(LINES)]}
+            (line,) = axis.plot(x, mean, marker=MARKERS[m % len(MARKERS)], markersize=3, linewidth=1, **style)
+            if len(each) > 1:
+                std = each.std(0, ddof=1)
+                axis.fill_between(x, mean - std, mean + std, color=style["color"], alpha=0.15, linewidth=0)
+            lines.setdefault(_label(row), line)
+        axis.set_title(title, fontsize=FONT)
+        axis.set_ylim(top=101)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        _style(axis, "tasks learned", "accuracy, %")
+        axis.grid(linewidth=0.3)
+    _hide_rest(axes, len(groups))
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center", ncols=legend_columns, fontsize=FONT - 1, frameon=False
+    )
+    return figure
+
+
+def _heat_maps(
+    rows: Sequence[dict[str, Any]],
+    values: Sequence[Array],
+    names: Sequence[list[str]],
+    width: float,
+    titles: tuple[str, str],
+    bar: str,
+) -> Figure:
+    """One heat map per row, and one colour bar for all; numbers in the cells where they can be read."""
+    across = min(len(rows), int(width / PANEL))
+    down = math.ceil(len(rows) / across)
+    panel = (width - 0.45) / max(across, 2)
+    figure = new_figure((width, down * (panel + 0.32)))
+    axes = figure.subplots(down, across, squeeze=False)
+    image = None
+    for axis, row, z, labels in zip(axes.flat, rows, values, names, strict=False):
+        image = axis.imshow(z, vmin=0, vmax=100, cmap="cividis")
+        n = len(z)
+        if n <= 10:
+            size = min(6.5, 36 / n)
+            for (i, j), value in np.ndenumerate(z):
+                if not np.isnan(value):
+                    colour = "w" if value < 55 else "k"
+                    axis.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=size, color=colour)
+        kept = range(0, n, math.ceil(n / 10))
+        texts = [_short(labels[k], 8) for k in kept]
+        slanted = sum(map(len, texts)) * 0.06 > panel * 0.7
+        axis.set_xticks(kept, texts, rotation=90 if slanted else 0)
+        axis.set_yticks(kept, texts)
+        accuracy = row["accuracy"]
+        spread = f" ± {accuracy['std']:.1f}" if len(row["seeds"]) > 1 else ""
+        title = [_short(_label(row), 28), f"{_short(_group(row), 20)}: {accuracy['mean']:.1f}{spread}"]
+        axis.set_title("\n".join(title), fontsize=FONT - 1)
+        _style(axis, *titles)
+    _hide_rest(axes, len(rows))
+    if image is not None:
+        colours = figure.colorbar(image, ax=axes, aspect=25, shrink=min(1.0, 2 / down), pad=0.02)
+        colours.set_label(bar, fontsize=FONT)
+        colours.ax.tick_params(labelsize=FONT - 1, width=0.5, length=2)
+        colours.outline.set_linewidth(0.5)
+    return figure
+
+
+def _style(axis: Axes, x: str, y: str) -> None:
+    axis.set_xlabel(x, fontsize=FONT, labelpad=2)
+    axis.set_ylabel(y, fontsize=FONT, labelpad=2)
+    axis.tick_params(labelsize=FONT - 1, width=0.5, length=2, pad=1.5)
+    for spine in axis.spines.values():
+        spine.set_linewidth(0.5)
+
+
+def _hide_rest(axes: Any, used: int) -> None:
+    for axis in axes.flat[used:]:
+        axis.set_axis_off()
+
+
+def _mean_matrix(row: dict[str, Any]) -> Array:
+    return np.asarray(np.array(row["accuracy_matrix"], dtype=float).mean(0))
+
+
+def _confusion(row: dict[str, Any]) -> Array:
+    """All seeds together, as per cent of the samples shown (rows)."""
+    counts = np.array(row["confusion"], dtype=float).sum(0)
+    total = counts.sum(1, keepdims=True)
+    return np.asarray(np.divide(100 * counts, total, out=np.full_like(counts, np.nan), where=total > 0))
+
+
+def _task_names(row: dict[str, Any]) -> list[str]:
+    names = [" ".join(task) for task in row["tasks"]]
+    return names if max(map(len, names)) <= 5 else [str(k + 1) for k in range(len(names))]
+
+
+def _class_names(row: dict[str, Any]) -> list[str]:
+    if row["scenario"] == "domain":
+        return [str(k + 1) for k in range(len(row["confusion"][0]))]
+    return [name for task in row["tasks"] for name in task]
+
+
+def _label(row: dict[str, Any]) -> str:
+    own = f" [{row['differs']}]" if row["differs"] else ""
+    return _short(f"{method_label(row)}{own}, {row['head'].replace('_', '-')}", 40)
+
+
+def _group(row: dict[str, Any]) -> str:
+    data = row["dataset"] if row["encoder"] == "none" else f"{row['dataset']} ({row['encoder']})"
+    return f"{_short(data, 30)}, {row['scenario']}-IL"
+
+
+def _short(text: str, length: int) -> str:
+    """Cut, and without what matplotlib would read as mathematics."""
+    cut = text if len(text) <= length else text[: length - 1] + "…"
+    return cut.replace("$", r"\$")

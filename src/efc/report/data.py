@@ -1,0 +1,160 @@
+"""What the page is told: the rows of a results document, averaged over seeds and rounded to what can be seen."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from efc.display import method_label, warnings
+from efc.environment import code_version
+from efc.metrics import Array, true_share
+from efc.paper import reported
+
+SHOWN = 3
+"""Differing settings named beside a method; the page has all of them further down."""
+MEASURES = ("accuracy", "average_incremental", "forgetting", "bwt", "fwt")
+
+
+def page_data(document: dict[str, Any]) -> dict[str, Any]:
+    """The page's data: plain JSON, nothing in it that is not finite."""
+    rows = document["rows"]
+    settings = [_flat(row["config"]) for row in rows]
+    environments = [_flat(row["environment"]) for row in rows]
+    common, environment = _common(settings), _common(environments)
+    return {
+        "version": code_version(),
+        "command": document.get("command", ""),
+        "notes": warnings(document),
+        "environment": environment,
+        "common": common,
+        "rows": [
+            _row(row) | {"differs": text, "settings": _rest(own, common), "environment": _rest(where, environment)}
+            for row, own, where, text in zip(rows, settings, environments, differences(rows), strict=True)
+        ],
+    }
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    A = np.array(row["accuracy_matrix"], dtype=float)
+    unsettled = row["unsettled"]
+    seen = np.tril(np.ones(A.shape[1:], dtype=bool))
+    curves = np.where(seen, A, 0.0).sum(2) / seen.sum(1)
+    theirs = reported(row)
+    return {
+        "method": method_label(row),
+        "head": row["head"],
+        "dataset": row["dataset"] if row["encoder"] == "none" else f"{row['dataset']} ({row['encoder']})",
+        "scenario": row["scenario"],
+        "part": row["evaluated_on"],
+        "seeds": row["seeds"],
+        "runs": row["runs"],
+        "diverged": row["diverged"],
+        "tasks": row["tasks"],
+        **{name: _spread(np.array(row[name]["per_seed"], dtype=float)) for name in MEASURES},
+        "unsettled": None if unsettled is None else _spread(100 * np.array(unsettled["per_seed"], dtype=float), 3),
+        "seconds": rounded(row["seconds"], 2),
+        "paper": None if theirs is None else list(theirs),
+        "curve": {"mean": rounded(curves.mean(0)), "std": rounded(_std(curves)), "per_seed": rounded(curves)},
+        "matrix": rounded(A.mean(0), 1),
+        "matrix_std": rounded(_std(A), 1),
+        **_confusion(row),
+    }
+
+
+def _confusion(row: dict[str, Any]) -> dict[str, Any]:
+    """Counts over all seeds by class and by task, the shares of answers, and the names of the outputs."""
+    counts = np.array(row["confusion"], dtype=float)
+    tasks: list[list[str]] = row["tasks"]
+    if row["scenario"] == "domain":
+        # Output k is the k-th class of every task; there is no telling the tasks apart by their outputs.
+        names = [" / ".join(dict.fromkeys(task[k] for task in tasks)) for k in range(counts.shape[1])]
+        return {"classes": names, "confusion": _whole(counts.sum(0)), "by_task": None, "share": None}
+    outputs, at = [], 0
+    for task in tasks:
+        outputs.append(slice(at, at + len(task)))
+        at += len(task)
+    by_task = [[counts[:, a, b].sum() for b in outputs] for a in outputs]
+    share = None
+    if row["prediction_share"] is not None:
+        found = np.array(row["prediction_share"], dtype=float)
+        true = true_share(counts, outputs).mean(0)
+        share = {"mean": rounded(found.mean(0)), "std": rounded(_std(found)), "true": rounded(true)}
+    return {
+        "classes": [name for task in tasks for name in task],
+        "confusion": _whole(counts.sum(0)),
+        "by_task": _whole(np.array(by_task)),
+        "share": share,
+    }
+
+
+def _whole(counts: Array) -> list[list[int]]:
+    return np.rint(counts).astype(int).tolist()  # type: ignore[no-any-return]
+
+
+def _spread(values: Array, digits: int = 2) -> dict[str, Any]:
+    std = _std(values)
+    return {
+        "mean": rounded(values.mean(), digits),
+        "std": rounded(std, digits),
+        "per_seed": rounded(values, digits),
+    }
+
+
+def _std(values: Array) -> Array:
+    """Over seeds, with n - 1 in the denominator; zero for a single one."""
+    return np.asarray(values.std(0, ddof=1)) if len(values) > 1 else np.zeros(values.shape[1:])
+
+
+def rounded(value: Any, digits: int = 2) -> Any:
+    """Plain numbers of that many digits behind the point; what is not finite becomes None."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [rounded(entry, digits) for entry in value]
+    if value is None or not math.isfinite(value):
+        return None
+    short = round(float(value), digits)
+    return int(short) if short == int(short) else short
+
+
+def _flat(settings: dict[str, Any], before: str = "") -> dict[str, str]:
+    """Nested settings as ``options.lr: text``."""
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{before}{key}.")
+        else:
+            found[f"{before}{key}"] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
+
+
+def _common(settings: list[dict[str, str]]) -> dict[str, str]:
+    """What all rows have, with the same value."""
+    first = settings[0] if settings else {}
+    return {key: value for key, value in first.items() if all(own.get(key) == value for own in settings)}
+
+
+def differences(rows: list[dict[str, Any]]) -> list[str]:
+    """What tells rows of one method, head, data set and scenario apart: the settings in which a row is unlike most."""
+    settings = [_flat(row["config"]) for row in rows]
+    names = ("method", "variant", "head", "dataset", "encoder", "scenario", "evaluated_on")
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for k, row in enumerate(rows):
+        alike.setdefault(tuple(row[name] for name in names), []).append(k)
+    told = [""] * len(rows)
+    for members in alike.values():
+        keys = dict.fromkeys(key for k in members for key in settings[k])
+        usual = {key: Counter(settings[k].get(key) for k in members).most_common(1)[0][0] for key in keys}
+        for k in members:
+            own = [key for key in keys if settings[k].get(key) != usual[key]]
+            parts = [f"{key.removeprefix('options.')} {settings[k].get(key, 'unset')}" for key in own[:SHOWN]]
+            told[k] = ", ".join(parts) + (", …" if len(own) > SHOWN else "")
+    return told
+
+
+def _rest(settings: dict[str, str], without: Iterable[str]) -> dict[str, str]:
+    return {key: value for key, value in settings.items() if key not in without}

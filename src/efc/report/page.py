@@ -1,0 +1,70 @@
+"""The page: its parts put into one file. Everything that comes from results goes in as data, never as markup."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from efc.errors import EFCError
+from efc.report.data import page_data
+from efc.runs.files import write_atomically
+
+FILE = "report.html"
+LIMIT = 5_000_000
+"""Bytes a page may have."""
+SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "main.js")
+
+
+def write_report(folder: Path, document: dict[str, Any]) -> Path:
+    """Write `report.html` into a folder; returns its path."""
+    path = folder / FILE
+    write_atomically(path, report_page(document))
+    return path
+
+
+def report_page(document: dict[str, Any], limit: int = LIMIT) -> str:
+    """The whole page as text.
+
+    Over ``limit`` bytes, the confusion matrices by class, which grow fastest, are left out from the last row on.
+    """
+    static = resources.files("efc.report") / "static"
+    parts = {
+        "/*style*/": (static / "page.css").read_text(encoding="utf-8"),
+        "/*script*/": "\n".join((static / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "/*chart library*/": _chart_library(),
+    }
+    page = (static / "page.html").read_text(encoding="utf-8")
+    for mark, text in parts.items():
+        page = page.replace(mark, text, 1)
+    data = page_data(document)
+    room = limit - len(page.encode())
+    text = _embedded(data)
+    excess = len(text.encode()) - room
+    for row in reversed(data["rows"]):
+        if excess <= 0:
+            break
+        excess -= len(_embedded(row["confusion"])) - len("null")
+        row["confusion"] = None
+        text = ""
+    return page.replace("/*data*/", text or _embedded(data), 1)
+
+
+def _embedded(data: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _chart_library() -> str:
+    """plotly.js as it lies in the Python package, compressed: 2 MB on the page in place of 5."""
+    try:
+        script = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
+    except (ImportError, OSError):
+        raise EFCError(
+            "report: plotly is missing; install it with: pip install 'equilibrium-fisher-control[report]'"
+        ) from None
+    return base64.b64encode(gzip.compress(script, 6, mtime=0)).decode()

@@ -1,0 +1,217 @@
+"""What the page is told, the command, and the figures for a paper; no browser needed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from efc.cli import main
+from efc.errors import EFCError
+from efc.figures import draw, save
+from efc.report import read_document, report_page, write_report
+from efc.report.data import page_data
+
+Document = dict[str, Any]
+
+
+def embedded(page: str) -> Document:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found
+    return dict(json.loads(found[1]))
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["efc", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture
+def folder(document: Document, tmp_path: Path) -> Path:
+    (tmp_path / "results.json").write_text(json.dumps(document))
+    return tmp_path
+
+
+def test_numbers_on_the_page_are_those_of_the_document(document: Document) -> None:
+    told = page_data(document)
+    assert told["command"] == document["command"]
+    assert len(told["rows"]) == len(document["rows"])
+    for row, theirs in zip(told["rows"], document["rows"], strict=True):
+        assert row["accuracy"]["mean"] == pytest.approx(theirs["accuracy"]["mean"], abs=0.006)
+        assert row["accuracy"]["std"] == pytest.approx(theirs["accuracy"]["std"], abs=0.006)
+        A = np.array(theirs["accuracy_matrix"], dtype=float)
+        assert row["curve"]["mean"] == pytest.approx(np.nanmean(A, axis=2).mean(0), abs=0.006)
+        assert row["curve"]["mean"][-1] == pytest.approx(theirs["accuracy"]["mean"], abs=0.006)
+        counts = np.array(theirs["confusion"]).sum(0)
+        assert (np.array(row["confusion"]) == counts).all()
+        assert len(row["classes"]) == len(counts)
+        if theirs["scenario"] == "domain":
+            assert row["by_task"] is row["share"] is None
+            assert row["classes"] == ["0 / 2 / 4 / 6 / 8", "1 / 3 / 5 / 7 / 9"]
+            continue
+        assert sum(map(sum, row["by_task"])) == counts.sum()
+        assert row["by_task"][0][1] == counts[:2, 2:4].sum()
+        assert sum(row["share"]["true"]) == pytest.approx(100, abs=0.1)
+        # Settings are on the page once: with all rows, or with theirs.
+        assert not set(row["settings"]) & set(told["common"])
+        assert row["settings"]["options.lr"] == str(theirs["config"]["options"]["lr"])
+    assert told["common"]["epochs"] == "1"
+
+
+def test_rows_that_differ_in_options_alone_are_told_apart(document: Document) -> None:
+    rows = [copy.deepcopy(document["rows"][0]) for _ in range(3)]
+    rows[1]["config"]["options"]["beta"] = 0.5
+    rows[2]["config"]["options"] |= {"beta": 7, "lr": 1, "anchor": 2, "kappa": 3}
+    told = [row["differs"] for row in page_data(document | {"rows": rows})["rows"]]
+    assert told[:2] == ["", "beta 0.5"]
+    assert told[2].count(",") == 3
+    assert told[2].endswith(", …")
+    assert not any(row["differs"] for row in page_data(document)["rows"])
+
+
+def test_the_papers_value_is_told_where_there_is_one(document: Document) -> None:
+    row = document["rows"][0] | {"dataset": "mnist", "scenario": "class"}
+    assert page_data(document | {"rows": [row]})["rows"][0]["paper"] == [51.4, 4.8]
+    assert page_data(document)["rows"][0]["paper"] is None
+
+
+def test_one_file_without_network_under_five_megabytes(document: Document, many: Document, hostile: Document) -> None:
+    page = report_page(document)
+    assert len(page.encode()) < 2_300_000
+    assert len(report_page(many).encode()) < 5_000_000
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?!data:)", page)
+    assert embedded(report_page(hostile))["rows"][0]["method"] == hostile["rows"][0]["method"]
+    assert "<script>window" not in report_page(hostile)
+
+
+def test_over_the_limit_class_confusions_are_left_out(document: Document) -> None:
+    whole = report_page(document)
+    told = embedded(whole)
+    limit = len(whole.encode()) - 700
+    cut = report_page(document, limit)
+    assert len(cut.encode()) <= limit
+    kept = [row["confusion"] is not None for row in embedded(cut)["rows"]]
+    assert kept[0]
+    assert not kept[-1]
+    assert embedded(cut)["rows"][-1]["by_task"] == told["rows"][-1]["by_task"]
+
+
+def test_a_single_task_a_single_seed_and_a_diverged_run(document: Document) -> None:
+    row = copy.deepcopy(document["rows"][0])
+    row |= {
+        "seeds": [0],
+        "runs": row["runs"][:1],
+        "tasks": row["tasks"][:1],
+        "accuracy_matrix": [[[0.0]]],
+        "diverged": [0],
+    }
+    row |= {"confusion": [[[0, 0], [0, 0]]], "prediction_share": [[0.0]]}
+    for name in ("accuracy", "average_incremental", "forgetting", "bwt", "fwt", "unsettled"):
+        row[name] = {"mean": float("nan"), "std": 0.0, "per_seed": [float("nan")]}
+    told = embedded(report_page(document | {"rows": [row]}))
+    assert told["rows"][0]["accuracy"]["mean"] is None
+    assert any("diverged" in note for note in told["notes"])
+
+
+def test_a_run_ends_with_its_report_and_a_store_alone_gives_one(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "efc"]
+    run = [*command, "run", "--methods", "sgd", "--seeds", "2", "--epochs", "1", "--hidden", "8", "--out", "o"]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"open {Path('o') / 'report.html'}" in done.stderr
+    written = embedded((tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
+    assert written["command"].startswith("efc run --methods sgd")
+    (tmp_path / "o" / "results.json").unlink()
+    again = subprocess.run([*command, "report", "o"], capture_output=True, text=True, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.strip() == str(Path("o") / "report.html")
+    stored = embedded((tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
+    assert stored["rows"] == written["rows"]
+    assert stored["command"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["report", "nowhere"], "DIR: there is no results.json in nowhere"),
+        (["report", "broken"], "holds no results of efc run or efc bench"),
+        (["plot", ".", "--kind", "pie"], "--kind: unknown value 'pie'"),
+        (["plot", ".", "--format", "gif"], "--format: unknown value 'gif'"),
+        (["plot", ".", "--width", "poster"], "--width: unknown value 'poster'"),
+        (["plot", ".", "--where", "colour=red"], "--where: expected NAME=VALUE"),
+        (["plot", ".", "--where", "method=mas"], "--where: no row has method=mas"),
+        (["plot", ".", "--out", "figure.png"], "--out: figure.png does not end in .pdf"),
+        (["plot", ".", "--out", "no/such/figure.pdf"], "--out: cannot write no/such/figure.pdf"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], says: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "results.json").write_text('{"rows": []}')
+    assert call(monkeypatch, *arguments) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["matrix", "curves", "confusion"])
+def test_figures_of_a_papers_width_with_nothing_on_top_of_anything(document: Document, kind: str) -> None:
+    """Within the figure, and no label of an axis touches another's."""
+    for width, inches in (("column", 3.4), ("page", 7.0)):
+        figure = draw(document, kind, width)
+        assert figure.get_figwidth() == inches
+        figure.draw_without_rendering()
+        everything = figure.get_tightbbox()
+        assert everything.x0 >= -0.01
+        assert everything.x1 <= inches + 0.01
+        panels = [axis.get_tightbbox() for axis in figure.axes if axis.axison]
+        for k, one in enumerate(panels):
+            for other in panels[:k]:
+                apart = (
+                    one.x1 <= other.x0 + 2 or other.x1 <= one.x0 + 2 or one.y1 <= other.y0 + 2 or other.y1 <= one.y0 + 2
+                )
+                assert apart
+        for axis in figure.axes:
+            labels = [text.get_window_extent() for text in axis.get_xticklabels() if text.get_text()]
+            for left, right in pairwise(labels):
+                assert left.x1 <= right.x0 or not axis.axison
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_plot_command_writes_the_same_file_twice(
+    suffix: str, begins: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = []
+    for _ in range(2):
+        assert (
+            call(monkeypatch, "plot", str(folder), "--kind", "curves", "--format", suffix, "--where", "method=efc") == 0
+        )
+        contents.append((folder / f"curves.{suffix}").read_bytes())
+    assert contents[0].startswith(begins)
+    assert contents[0] == contents[1]
+
+
+def test_hostile_names_are_drawn(hostile: Document, tmp_path: Path) -> None:
+    for kind in ("matrix", "curves", "confusion"):
+        save(draw(hostile, kind), tmp_path / "figure.svg")
+        assert (tmp_path / "figure.svg").exists()
+
+
+def test_too_many_rows_for_a_figure(many: Document) -> None:
+    with pytest.raises(EFCError, match="500 rows are too many"):
+        draw(many, "matrix")
+
+
+def test_a_folder_gives_the_document_that_was_written(folder: Path, document: Document) -> None:
+    assert read_document(folder) == json.loads(json.dumps(document))
+    assert write_report(folder, document) == folder / "report.html"
