@@ -183,7 +183,9 @@ def show(arguments: argparse.Namespace, rows: list[dict[str, Any]], title: str) 
     if arguments.json:
         print(json.dumps({"rows": rows, "environment": describe_environment(arguments.device)}, indent=1))
         return
-    table = Table(*rows[0], title=title)
+    table = Table(title=title)
+    for name in rows[0]:
+        table.add_column(name, no_wrap=True)
     for row in rows:
         table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console().print(table)
+    Console(width=max(Console().width, 120)).print(table)  # names in full, in a narrow terminal too
