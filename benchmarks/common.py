@@ -84,7 +84,14 @@ def batches(task: TaskData, runs: int, batch: int, n: int, seed: int = 0) -> lis
 
 
 def in_second_task(
-    method: str, sizes: Sequence[int], runs: int, batch: int, data: Clusters, activation: str = "relu", **options: Any
+    method: str,
+    sizes: Sequence[int],
+    runs: int,
+    batch: int,
+    data: Clusters,
+    activation: str = "relu",
+    steps: int = 20,
+    **options: Any,
 ) -> tuple[Any, TaskData]:
     """A learner a while into its second task: something to preserve, every class active."""
     cls = find_learner(method)
@@ -93,7 +100,7 @@ def in_second_task(
     first, second = data.task(0, 2), data.task(1, 2)
     for task in (first, second):
         learner.begin_task(task)
-        for x, y in batches(task, runs, batch, 20):
+        for x, y in batches(task, runs, batch, steps):
             learner.step(x, y)
         if task is first:
             learner.end_task(task)

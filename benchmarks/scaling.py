@@ -26,13 +26,18 @@ AXES: dict[str, tuple[int, ...]] = {
 }
 BASE = {"width": 512, "depth": 2, "batch": 256, "classes": 10, "runs": 1}
 INPUTS = 512
+LARGE = (1280, 1000, 200)
+"""For memory: 200 classes, 32 runs."""
 
 
-def measure(device: torch.device, repeats: int, width: int, depth: int, batch: int, classes: int, runs: int) -> Any:
+def along(device: torch.device, repeats: int, width: int, depth: int, batch: int, classes: int, runs: int) -> Any:
+    return measure(device, repeats, (INPUTS, *[width] * depth, classes), batch, runs, steps=20)
+
+
+def measure(device: torch.device, repeats: int, sizes: tuple[int, ...], batch: int, runs: int, steps: int) -> Any:
     """Seconds and, on the CPU, bytes of a step of backprop and of EFC."""
-    sizes = (INPUTS, *[width] * depth, classes)
-    data = Clusters(INPUTS, classes, samples=4 * batch, device=device)
-    efc, task = in_second_task("efc", sizes, runs, batch, data)
+    data = Clusters(sizes[0], sizes[-1], samples=4 * batch, device=device)
+    efc, task = in_second_task("efc", sizes, runs, batch, data, steps=steps)
     backprop = Backprop(sizes, runs, device)
     given = itertools.cycle(batches(task, runs, batch, 4))
     works = {"backprop": lambda: backprop.step(*next(given)), "efc": lambda: efc.step(*next(given))}
@@ -45,7 +50,7 @@ def main() -> None:
     arguments = arguments_of(__doc__, repeats=9)
     rows = []
     for axis, values in AXES.items():
-        found = [measure(arguments.device, arguments.repeats, **(BASE | {axis: value})) for value in values]
+        found = [along(arguments.device, arguments.repeats, **(BASE | {axis: value})) for value in values]
         seconds = {name: [f[name][0] for f in found] for name in found[0]}
         exponent = {name: float(np.polyfit(np.log(values), np.log(t), 1)[0]) for name, t in seconds.items()}
         rows.append({
@@ -56,6 +61,15 @@ def main() -> None:
             "memory_ratio": found[-1]["efc"][1] / found[-1]["backprop"][1],
             "efc_MiB": found[-1]["efc"][1] / 2**20,
         })  # fmt: skip
+    large = measure(arguments.device, 1, LARGE, 256, 32, steps=5)
+    rows.append({
+        "name": f"large-{'-'.join(map(str, LARGE))}-R32",
+        "ratio": large["efc"][0] / large["backprop"][0],
+        "exponent": float("nan"),
+        "backprop_exponent": float("nan"),
+        "memory_ratio": large["efc"][1] / large["backprop"][1],
+        "efc_MiB": large["efc"][1] / 2**20,
+    })  # fmt: skip
     show(arguments, rows, f"Growth of a step, {INPUTS} inputs, {BASE}, {arguments.device}")
 
 
