@@ -60,8 +60,8 @@ def server() -> Iterator[Server]:
             self.end_headers()
             cut = state.cut_after.pop(0) if state.cut_after else None
             body = body[:cut]
+            state.sent += len(body)  # before the client can be done
             self.wfile.write(body)
-            state.sent += len(body)
 
         def log_message(self, *_: object) -> None:
             return
