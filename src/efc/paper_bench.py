@@ -202,7 +202,7 @@ def to_csv(found: dict[str, Any]) -> str:
     for r in found["rows"]:
         unsettled = "" if r["unsettled"] is None else f"{r['unsettled']['mean']:.5f}"
         paper = "" if r["paper"] is None else r["paper"][0]
-        numbers = [f"{r[k]['mean']:.2f}" for k in ("accuracy",)] + [f"{r['accuracy']['std']:.2f}"]
+        numbers = [f"{r['accuracy'][k]:.2f}" for k in ("mean", "std")]
         writer.writerow([r["line"], r["column"], r["scenario"], *numbers, f"{r['forgetting']['mean']:.2f}", unsettled,
                          f"{r['seconds']:.1f}", paper])  # fmt: skip
     return out.getvalue()

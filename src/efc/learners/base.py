@@ -181,7 +181,12 @@ class Learner(ABC):
 
     def may_record(self) -> bool:
         """Whether this learner's steps are recorded and replayed, which only a GPU can."""
-        return self.theta.is_cuda and bool(type(self).__dict__.get("recordable", False))
+        return self.theta.is_cuda and self.says_recordable()
+
+    @classmethod
+    def says_recordable(cls) -> bool:
+        """Whether this very class, not one it is derived from, calls itself recordable."""
+        return bool(cls.__dict__.get("recordable", False))
 
     # -- shared helpers ----------------------------------------------------------------------------------------------
 
