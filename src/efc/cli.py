@@ -23,6 +23,7 @@ from efc.cli_data import app as data_app
 from efc.cli_doctor import doctor_command
 from efc.cli_report import plot_command, report_command
 from efc.cli_runs import app as runs_app
+from efc.cli_theory import theory_command
 from efc.config import load_yaml, make_config, parse_set
 from efc.environment import code_version
 from efc.errors import EFCError
@@ -129,6 +130,7 @@ app.command(name="bench")(bench_command)
 app.command(name="sweep")(sweep_command)
 app.command(name="report")(report_command)
 app.command(name="plot")(plot_command)
+app.command(name="theory")(theory_command)
 app.command(name="doctor")(doctor_command)
 app.add_typer(runs_app, name="runs")
 app.add_typer(data_app, name="data")

@@ -1,0 +1,8 @@
+"""The ten experiments, in the order of the page docs/theory.md."""
+
+from __future__ import annotations
+
+from efc.theory.experiments import curvature
+from efc.theory.finding import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in (curvature,)}

@@ -1,0 +1,70 @@
+"""What an experiment is, and what it says: numbers, claims with a verdict each, and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from efc.theory.situation import Situation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Numbers = dict[str, Any]
+"""Plain values and lists: what the JSON file holds, and all that a verdict or a figure may use."""
+Tell = Callable[[str], None]
+
+
+class Verdict(StrEnum):
+    HOLDS = "holds"
+    IN_PART = "holds in part"
+    FAILS = "does not hold"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper beside what was measured."""
+
+    statement: str
+    paper: str
+    """What the paper says or reports, in short."""
+    measured: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``measure`` takes the time; ``judge`` and ``draw`` see nothing but its numbers."""
+
+    name: str
+    title: str
+    measure: Callable[[Situation, Tell], Numbers]
+    judge: Callable[[Numbers], Sequence[Claim]]
+    draw: Callable[[Numbers], Figure]
+
+
+def verdict(*holds: bool) -> Verdict:
+    """All of it, some of it, or none of it."""
+    if all(holds):
+        return Verdict.HOLDS
+    return Verdict.IN_PART if any(holds) else Verdict.FAILS
+
+
+def mean_std(values: Sequence[float], digits: int = 3) -> str:
+    """``mean ± standard deviation`` over seeds, for a sentence."""
+    v = np.asarray(values, float)
+    return f"{v.mean():.{digits}g} ± {v.std(ddof=1) if len(v) > 1 else 0.0:.{min(digits, 2)}g}"
+
+
+def band(axis: Axes, x: Sequence[float], runs: npt.ArrayLike, label: str, colour: str, line: str = "-") -> None:
+    """The mean over runs (len(x), R) as a line, one standard deviation as a band."""
+    y = np.asarray(runs, float)
+    mean, std = y.mean(1), y.std(1)
+    axis.plot(x, mean, line, color=colour, label=label, linewidth=1.4)
+    axis.fill_between(x, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)

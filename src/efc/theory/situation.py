@@ -1,0 +1,187 @@
+"""The situation the theory speaks of: task A has been learned, task B begins, one head for all classes.
+
+Every experiment starts from the same ``theta_A*`` (one per seed), sees the same samples of task A through the same
+Fisher, and learns the same task B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from efc.core.activations import Activation, activation
+from efc.core.fisher import diagonal_fisher
+from efc.core.network import Layout
+from efc.errors import EFCError
+from efc.learners import find_learner
+from efc.learners.base import TaskData
+from efc.streams import Stream, load, split
+from efc.streams.split import Part
+from efc.training import few_threads, orders
+
+KAPPA, LAMBDA, HEAD_BETA = 0.1, 0.01, 10.0
+"""EFC as it ships (:class:`~efc.learners.efc.EFCOptions`)."""
+FOREVER = 10**9
+"""Planned steps under which the learning rate stays where it is."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large an examination is: the paper's net and data, or a small one that takes two minutes."""
+
+    dataset: str = "mnist"
+    hidden: tuple[int, ...] = (64, 64)
+    seeds: int = 5
+    epochs: int = 5
+    """Of task A."""
+    lr_A: float = 1e-3
+    batch_size: int = 128
+    lr: float = 1e-4
+    """Of back-propagation on task B; the other methods are aligned with it."""
+    fisher_samples: int = 1000
+    """Of task A: the Fisher, and whatever else is asked of task A's training data."""
+    probes: int = 100
+    """Samples of task B that are looked at one by one."""
+    test_samples: int = 2000
+    """Per task, for losses and accuracies along the way."""
+    quick: bool = False
+
+    def to_mapping(self) -> dict[str, Any]:
+        return asdict(self) | {"hidden": list(self.hidden)}
+
+
+QUICK = Scale(
+    dataset="digits", hidden=(16, 16), seeds=3, epochs=60, batch_size=32, lr=1e-3, lr_A=3e-3, fisher_samples=300,
+    probes=30, test_samples=200, quick=True,
+)  # fmt: skip
+
+
+@dataclass
+class Situation:
+    """A network that has learned task A, and the data of both tasks."""
+
+    scale: Scale
+    stream: Stream
+    layout: Layout
+    seeds: list[int]
+    theta_A: Tensor
+    """(R, P): the parameters after task A, one row per seed."""
+    device: torch.device
+    activation: str = "relu"
+    _cache: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def sigma(self) -> Activation:
+        return activation(self.activation)
+
+    @property
+    def classes_A(self) -> slice:
+        return self.stream.tasks[0].outputs
+
+    @property
+    def classes_B(self) -> slice:
+        return self.stream.tasks[1].outputs
+
+    @property
+    def classes(self) -> slice:
+        """All outputs: what the head is asked about while task B is learned."""
+        return slice(0, self.stream.n_outputs)
+
+    @property
+    def runs(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def A(self) -> Part:
+        """The samples of task A that the Fisher is taken over."""
+        return some(self.stream.tasks[0].parts["train"], self.scale.fisher_samples)
+
+    @property
+    def B(self) -> Part:
+        return self.stream.tasks[1].parts["train"]
+
+    @property
+    def probes(self) -> Part:
+        """A few samples of task B, to be looked at one by one."""
+        return some(self.B, self.scale.probes)
+
+    def held_out(self, task: int, part: str = "test") -> Part:
+        return some(self.stream.tasks[task].parts[part], self.scale.test_samples)
+
+    def task(self, index: int, steps: int = FOREVER) -> TaskData:
+        """Task A (0) as far as the Fisher sees it, or all of task B (1)."""
+        if index == 1:
+            return TaskData(self.B.x, self.B.y, self.classes, self.classes_B, steps)
+        return TaskData(self.A.x, self.A.y, self.classes_A, self.classes_A, steps)
+
+    def diagonal(self) -> Tensor:
+        """``D_A`` (R, P), the diagonal of the Fisher at ``theta_A*``."""
+        if "diagonal" not in self._cache:
+            y = one_hot(self.A.y, self.classes_A, self.theta_A)
+            batch = (self.A.x.expand(self.runs, -1, -1), y.expand(self.runs, -1, -1))
+            self._cache["diagonal"] = diagonal_fisher(self.layout, self.theta_A, self.sigma, [batch], self.classes_A)
+        return self._cache["diagonal"]
+
+
+def some(part: Part, n: int) -> Part:
+    """At most ``n`` samples, the same ones every time, in a random order."""
+    if n >= len(part.y):
+        return part
+    chosen = torch.randperm(len(part.y), generator=torch.Generator().manual_seed(20260204))[:n].to(part.y.device)
+    return Part(part.x[chosen], part.y[chosen])
+
+
+def one_hot(y: Tensor, classes: slice, like: Tensor) -> Tensor:
+    """(..., C) one-hot targets over ``classes``."""
+    return (y.unsqueeze(-1) == torch.arange(classes.start, classes.stop, device=y.device)).to(like.dtype)
+
+
+def batches(n: int, size: int, steps: int, seeds: Sequence[int]) -> list[Tensor]:
+    """Index batches (R, B), epoch after epoch, every run in its own order; the same for every method."""
+    generators = [torch.Generator().manual_seed(1_000_003 * seed + 17) for seed in seeds]
+    found: list[Tensor] = []
+    while len(found) < steps:
+        found += [batch for batch in orders(n, generators).split(size, dim=1) if batch.shape[1] == min(size, n)]
+    return found[:steps]
+
+
+def learn_task_A(scale: Scale, stream: Stream, seeds: Sequence[int], device: torch.device) -> Tensor:
+    """``theta_A*`` (R, P): back-propagation with Adam on task A alone, the head asked about task A's classes."""
+    cls = find_learner("sgd")
+    options = cls.options_type.from_mapping({"lr": scale.lr_A})
+    learner = cls((stream.n_features, *scale.hidden, stream.n_outputs), seeds, options, head="random", device=device)
+    n = len(stream.tasks[0].parts["train"].y)
+    plan = batches(n, scale.batch_size, scale.epochs * (n // scale.batch_size), seeds)
+    task = stream.data(0, len(plan))
+    with few_threads(learner, scale.batch_size):
+        learner.begin_task(task)
+        for index in plan:
+            index = index.to(device)
+            learner.step(task.x[index], task.y[index])
+    return learner.theta.clone()
+
+
+def prepare(scale: Scale, device: torch.device | str = "cpu", folder: Path | None = None) -> Situation:
+    """Load the data and learn task A, or take ``theta_A*`` from ``folder`` where it has been learned before."""
+    device = torch.device(device)
+    data = load(scale.dataset)
+    half = len(data.class_names) // 2
+    if half < 2:
+        raise EFCError(f"--dataset: {scale.dataset} has {len(data.class_names)} classes, at least four are needed")
+    stream = split(data, tasks=2, classes_per_task=half, scenario="class").to(device)
+    seeds = list(range(scale.seeds))
+    layout = Layout((stream.n_features, *scale.hidden, stream.n_outputs))
+    file = None if folder is None else folder / "theta_A.safetensors"
+    if file is not None and file.exists():
+        theta = load_file(file)["theta_A"].to(device)
+    else:
+        theta = learn_task_A(scale, stream, seeds, device)
+        if file is not None:
+            save_file({"theta_A": theta.cpu().contiguous()}, file)
+    return Situation(scale, stream, layout, seeds, theta, device)
