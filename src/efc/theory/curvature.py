@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -26,6 +27,11 @@ class Rows:
     left: Tensor
     right: Tensor
     n: int
+
+    @cached_property
+    def small(self) -> Tensor:
+        """``1/n right left^T`` (m, m), in float64: it has the eigenvalues of M that are not zero."""
+        return (self.right @ self.left.T).double() / self.n
 
     def times(self, v: Tensor) -> Tensor:
         """``M v``."""
@@ -47,16 +53,11 @@ class Rows:
         return float(self.diagonal().double().sum())
 
     def damped_inverse(self, v: Tensor, damping: float) -> Tensor:
-        """``(M + damping I)^{-1} v`` by Woodbury's identity: one system of the size of the rows.
-
-        In float64: with little damping the answer is what is left of large numbers.
-        """
-        left, right, v64 = self.left.double(), self.right.double(), v.double()
-        small = right @ left.T / self.n
-        small.diagonal().add_(damping)
-        solved = torch.linalg.solve(small, right @ v64 / self.n)
-        inverse: Tensor = (v64 - left.T @ solved) / damping
-        return inverse.to(v)
+        """``(M + damping I)^{-1} v`` for v (P,) or (P, k), by Woodbury's identity: one system of the rows' size."""
+        small = self.small + damping * torch.eye(len(self.left), dtype=torch.float64, device=v.device)
+        solved = torch.linalg.solve(small, (self.right @ v).double() / self.n)
+        inverse: Tensor = (v - self.left.T @ solved.to(v)) / damping
+        return inverse
 
 
 def cosine(a: Tensor, b: Tensor) -> float:

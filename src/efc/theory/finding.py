@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from efc.metrics import Array
 from efc.theory.situation import Situation
 
 if TYPE_CHECKING:
@@ -56,10 +58,22 @@ def verdict(*holds: bool) -> Verdict:
     return Verdict.IN_PART if any(holds) else Verdict.FAILS
 
 
-def mean_std(values: Sequence[float], digits: int = 3) -> str:
+def mean_std(values: npt.ArrayLike, digits: int = 3) -> str:
     """``mean ± standard deviation`` over seeds, for a sentence."""
     v = np.asarray(values, float)
-    return f"{v.mean():.{digits}g} ± {v.std(ddof=1) if len(v) > 1 else 0.0:.{min(digits, 2)}g}"
+    return f"{v.mean():.{digits}g} ± {v.std(ddof=1) if v.size > 1 else 0.0:.{min(digits, 2)}g}"
+
+
+def clearly(a: npt.ArrayLike, b: npt.ArrayLike) -> bool:
+    """Whether ``a`` is above ``b``, seed by seed, by more than two standard errors of the difference."""
+    d = np.asarray(a, float) - np.asarray(b, float)
+    error = d.std(ddof=1) / math.sqrt(len(d)) if len(d) > 1 else 0.0
+    return bool(d.mean() > 2 * error)
+
+
+def array(values: Any) -> Array:
+    """A list of the numbers as an array."""
+    return np.asarray(values, float)
 
 
 def band(axis: Axes, x: Sequence[float], runs: npt.ArrayLike, label: str, colour: str, line: str = "-") -> None:

@@ -92,6 +92,15 @@ def descend(
     return {name: torch.stack([look[name] for look in seen]).cpu() for name in seen[0]}
 
 
+def visited(
+    situation: Situation, method: str, steps: int, at: Sequence[int], lr: float, strength: float = 0.0
+) -> Tensor:
+    """(len(at), R, P): where a method stands along its way through task B."""
+    learner = learner_at(situation, method, lr, strength)
+    looked = descend(learner, situation, steps, at, lambda me: {"theta": me.theta.clone()})
+    return looked["theta"].to(situation.device)
+
+
 @dataclass(frozen=True)
 class Control:
     """How strongly the equilibrium is driven and preserved."""

@@ -10,7 +10,7 @@ from efc.figures import COLOURS
 from efc.plots import new_figure
 from efc.theory.curvature import Rows, fisher, implicit, normalised, with_diagonal, with_identity
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, mean_std, verdict
-from efc.theory.methods import descend, learner_at
+from efc.theory.methods import visited
 from efc.theory.rows import gradient_rows
 from efc.theory.situation import Situation, one_hot
 
@@ -31,8 +31,7 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
     s = situation
     steps = 300 if s.scale.quick else 1000
     at = [0, *(round(steps * share) for share in (0.03, 0.1, 0.3, 1.0))]
-    learner = learner_at(s, "EFC", s.scale.lr, 10.0)
-    course = descend(learner, s, steps, at, lambda me: {"theta": me.theta.clone()})["theta"].to(s.device)
+    course = visited(s, "EFC", steps, at, s.scale.lr, 10.0)
     found: dict[str, list[list[float]]] = {name: [[] for _ in at] for name in LABELS}
     unweighted = []
     for run in range(s.runs):
