@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from efc.figures import COLOURS
 from efc.metrics import Array
 from efc.theory.situation import Situation
 
@@ -82,3 +83,12 @@ def band(axis: Axes, x: Sequence[float], runs: npt.ArrayLike, label: str, colour
     mean, std = y.mean(1), y.std(1)
     axis.plot(x, mean, line, color=colour, label=label, linewidth=1.4)
     axis.fill_between(x, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
+
+
+def bars(axis: Axes, values: Sequence[Sequence[float]], names: Sequence[str]) -> None:
+    """Means as bars, the runs as dots on them."""
+    at = range(len(values))
+    axis.bar(at, [sum(v) / len(v) for v in values], color=COLOURS[: len(values)], width=0.7)
+    for k, v in enumerate(values):
+        axis.plot([k] * len(v), v, "k.", markersize=3)
+    axis.set_xticks(at, names)

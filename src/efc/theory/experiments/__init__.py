@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from efc.theory.experiments import curvature, forgetting, natural_gradient
+from efc.theory.experiments import curvature, forgetting, interference, natural_gradient
 from efc.theory.finding import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (forgetting, curvature, natural_gradient)
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (forgetting, curvature, natural_gradient, interference)
 }

@@ -9,7 +9,7 @@ import torch
 from efc.figures import COLOURS
 from efc.plots import new_figure
 from efc.theory.curvature import Rows, fisher, implicit, normalised, with_diagonal, with_identity
-from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, mean_std, verdict
+from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, bars, mean_std, verdict
 from efc.theory.methods import visited
 from efc.theory.rows import gradient_rows
 from efc.theory.situation import Situation, one_hot
@@ -108,11 +108,7 @@ def draw(numbers: Numbers) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.6))
     names = [name for name in LABELS if name != "stored"]
     first = [numbers["products"][name][0] for name in names]
-    at = range(len(names))
-    left.bar(at, [sum(v) / len(v) for v in first], color=[COLOURS[k] for k in at], width=0.7)
-    for k, values in enumerate(first):
-        left.plot([k] * len(values), values, "k.", markersize=3)
-    left.set_xticks(at, [LABELS[name].split(" (")[0].replace("Fisher of ", "") for name in names], fontsize=7)
+    bars(left, first, [LABELS[name].split(" (")[0].replace("Fisher of ", "") for name in names])
     left.set_title("at $\\theta_A^*$", fontsize=8)
     left.set_ylabel("normalised product with $F_A$", fontsize=8)
     for k, name in enumerate(LABELS):
