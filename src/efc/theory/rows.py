@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.func import jacrev, vmap
+from torch.func import jacrev, jvp, vmap
 
 from efc.core.activations import Activation
 from efc.core.network import Layout, Parameters, backward, forward, outer_sums
@@ -95,6 +95,15 @@ def preservation_rows(
 
     per_sample = vmap(jacrev(effect), in_dims=(None, 0))
     return torch.cat([-per_sample(theta, chunk) for chunk in x.split(CHUNK)])
+
+
+def model_fisher_along(layout: Layout, theta: Tensor, sigma: Activation, x: Tensor, v: Tensor, classes: slice) -> float:
+    """``v^T F v`` with labels drawn from the model: ``mean_n (J_z v)^T S (J_z v)``, J_z the Jacobian of the logits.
+
+    The empirical Fisher, with true labels, is another matrix: the better the network, the smaller it is against this.
+    """
+    z, dz = jvp(lambda t: logits(layout, t, sigma, x, classes), (theta,), (v,))
+    return float((dz * softmax_jacobian_product(torch.softmax(z, -1), dz)).sum(-1).mean())
 
 
 def mean_gradient(

@@ -59,7 +59,7 @@ def _of_run(s: Situation, run: int, theta: Tensor, beta: float, batches: int) ->
 def rank_correlation(a: list[float], b: list[float]) -> float:
     """Spearman's."""
     ranks = [np.argsort(np.argsort(values)).astype(float) for values in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def effects(s: Situation, run: int, theta: Tensor, x: Tensor) -> Tensor:
