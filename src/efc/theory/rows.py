@@ -102,7 +102,8 @@ def model_fisher_along(layout: Layout, theta: Tensor, sigma: Activation, x: Tens
 
     The empirical Fisher, with true labels, is another matrix: the better the network, the smaller it is against this.
     """
-    z, dz = jvp(lambda t: logits(layout, t, sigma, x, classes), (theta,), (v,))
+    found: tuple[Tensor, ...] = jvp(lambda t: logits(layout, t, sigma, x, classes), (theta,), (v,))
+    z, dz = found
     return float((dz * softmax_jacobian_product(torch.softmax(z, -1), dz)).sum(-1).mean())
 
 
