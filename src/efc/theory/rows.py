@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.func import jacrev, jvp, vmap
+from torch.func import jacrev, vmap
 
 from efc.core.activations import Activation
-from efc.core.network import Layout, Parameters, backward, forward, outer_sums
+from efc.core.network import Layout, Parameters, affine, backward, forward, outer_sums
 from efc.core.outputs import loss_gradient, softmax_jacobian_product
 
 CHUNK = 25
@@ -102,9 +102,14 @@ def model_fisher_along(layout: Layout, theta: Tensor, sigma: Activation, x: Tens
 
     The empirical Fisher, with true labels, is another matrix: the better the network, the smaller it is against this.
     """
-    found: tuple[Tensor, ...] = jvp(lambda t: logits(layout, t, sigma, x, classes), (theta,), (v,))
-    z, dz = found
-    return float((dz * softmax_jacobian_product(torch.softmax(z, -1), dz)).sum(-1).mean())
+    layers, moved = layers_of(layout, theta, classes), layers_of(layout, v, classes)
+    trace = forward(layers, sigma, x.unsqueeze(0))
+    dr = torch.zeros_like(trace.r[0])
+    for i, r in enumerate(trace.r):
+        da = dr @ layers.weights[i].transpose(1, 2) + affine(r, moved.weights[i], moved.biases[i])
+        if i + 1 < len(trace.r):
+            dr = sigma.slope(trace.a[i], trace.r[i + 1]) * da
+    return float((da * softmax_jacobian_product(torch.softmax(trace.z, -1), da)).sum(-1).mean())
 
 
 def mean_gradient(

@@ -129,7 +129,10 @@ def fitting(measured: list[float], quadratic: list[float]) -> list[float | None]
     fits = np.abs(array(measured) - array(quadratic)) < BROKEN * array(quadratic)
     if not fits.any():
         return [None, None]
-    return [float(LENGTHS[fits][0]), float(LENGTHS[fits][-1])]
+    first = int(fits.argmax())
+    beyond = np.flatnonzero(~fits[first:])
+    last = first + int(beyond[0]) - 1 if len(beyond) else len(fits) - 1
+    return [float(LENGTHS[first]), float(LENGTHS[last])]
 
 
 def judge(numbers: Numbers) -> list[Claim]:

@@ -114,6 +114,7 @@ def draw(numbers: Numbers) -> Figure:
     for k, name in enumerate(LABELS):
         band(right, numbers["steps"], numbers["products"][name], LABELS[name], COLOURS[k])
     right.set_xscale("symlog", linthresh=max(1, numbers["steps"][1]))
+    right.set_xlim(left=0)
     right.set_xlabel("steps on task B (EFC)", fontsize=8)
     right.set_title("with the Fisher of task A recomputed there", fontsize=8)
     right.set_ylim(0, 1.05)

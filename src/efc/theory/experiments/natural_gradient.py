@@ -35,7 +35,8 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
     """Cosines between EFC's update and each candidate, for the mean over a batch and sample by sample."""
     s = situation
     steps = 300 if s.scale.quick else 1000
-    at = [0, *(round(steps * share) for share in (0.1, 1.0))]
+    shares = (0.03, 0.1, 0.3, 1.0) if s.scale.quick else (0.1, 1.0)
+    at = [0, *(round(steps * share) for share in shares)]
     course = visited(s, "EFC", steps, at, s.scale.lr, 10.0)
     batch: dict[str, list[list[list[float]]]] = {name: [[] for _ in at] for name in LABELS}
     samples: dict[str, list[list[float]]] = {name: [[] for _ in at] for name in LABELS}
@@ -122,6 +123,7 @@ def draw(numbers: Numbers) -> Figure:
         band(left, numbers["steps"], best_damping(numbers, name), label, COLOURS[k], LINES[k])
         band(right, numbers["dampings"], array(numbers["batch"][name])[-1].T, label, COLOURS[k], LINES[k])
     left.set_xscale("symlog", linthresh=max(1, numbers["steps"][1]))
+    left.set_xlim(left=0)
     left.set_xlabel("steps on task B", fontsize=8)
     left.set_ylabel("cosine with EFC's update", fontsize=8)
     left.set_title("along training, each at its best damping", fontsize=8)

@@ -185,6 +185,7 @@ def draw(numbers: Numbers) -> Figure:
         band(right, numbers["direction_steps"], values, name, COLOURS[3 + k])
     right.axhline(0, color="0.5", linewidth=0.6)
     right.set_xscale("symlog", linthresh=1)
+    right.set_xlim(left=0)
     right.set_xlabel("EFC's steps on task B", fontsize=8)
     right.set_title("cosine of $\\nabla L_{CIL}$ with directions", fontsize=8)
     right.legend(fontsize=7)

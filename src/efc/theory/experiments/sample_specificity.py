@@ -64,9 +64,10 @@ def rank_correlation(a: list[float], b: list[float]) -> float:
 
 def effects(s: Situation, run: int, theta: Tensor, x: Tensor) -> Tensor:
     """``gamma_eff`` (n, C) of samples x (n, d_0), at beta = 1."""
+    D, anchor = s.diagonal()[run], s.theta_A[run]
 
     def one(sample: Tensor) -> Tensor:
-        return effective_preservation(s.layout, theta, s.sigma, sample, s.diagonal()[run], s.theta_A[run], s.classes)
+        return effective_preservation(s.layout, theta, s.sigma, sample, D, anchor, s.classes)
 
     return vmap(one)(x)
 
@@ -118,7 +119,7 @@ def draw(numbers: Numbers) -> Figure:
     bars(right, values, names)
     right.set_title("own signal against the batch's mean", fontsize=8)
     for axis in (left, right):
-        axis.tick_params(labelsize=6)
+        axis.tick_params(labelsize=6, which="both")
     return figure
 
 
