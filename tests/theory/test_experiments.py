@@ -302,7 +302,7 @@ def test_bounds_on_a_planted_quadratic() -> None:
 
 
 def test_forgetting_along_a_way(tiny: Situation) -> None:
-    """Against a loss evaluated by hand; without hidden layers the model's Fisher is the Hessian, whatever the labels."""
+    """Against a loss evaluated by hand. Without hidden layers the model's Fisher is the Hessian for any labels."""
     theta = torch.arange(56, dtype=torch.float64).view(2, 28).sin()
     s, run = replace(tiny, layout=Layout((6, 4)), theta_A=theta, _cache={}), 0
     way = torch.randn(s.layout.n_parameters, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
