@@ -70,7 +70,7 @@ def _command(command: Any, name: str, level: int) -> Iterator[str]:
     yield f"{'#' * level} `{name}`\n\n{_escaped(command.help or '')}\n\n```text\n{name} {pieces}\n```\n"
     records = [record for param in command.get_params(context) if (record := param.get_help_record(context))]
     if records:
-        yield "| | |\n|---|---|"
+        yield "| option | |\n|---|---|"
         yield from (f"| `{flag.replace('|', chr(92) + '|')}` | {_escaped(text)} |" for flag, text in records)
     yield ""
     for child in getattr(command, "commands", {}).values():
@@ -88,9 +88,11 @@ def options_reference() -> Iterator[str]:
         yield f"### `{name}`: `{learner.options_type.__name__}`\n\n| option | default | searched | |\n|---|---|---|---|"
         for item in fields(learner.options_type):
             default = "{}" if item.metadata.get("mapping") else item.default
-            searched = " to ".join(f"{end:g}" for end in item.metadata.get("search") or ()) if (
-                "low" in item.metadata
-            ) else ", ".join(item.metadata.get("search") or ())
+            searched = (
+                " to ".join(f"{end:g}" for end in item.metadata.get("search") or ())
+                if ("low" in item.metadata)
+                else ", ".join(item.metadata.get("search") or ())
+            )
             about = item.metadata.get("doc") or " or ".join(item.metadata.get("choices", ()))
             yield f"| `{item.name}` | `{default}` | {searched} | {_escaped(about)} |"
         yield ""
