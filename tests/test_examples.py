@@ -47,6 +47,7 @@ def name(page: Path) -> str:
 )
 def test_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     """A Python block that begins with the name of a file, as a comment, is that file for the blocks after it."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for language, text in blocks(page):
         if language not in RUN:

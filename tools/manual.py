@@ -87,12 +87,10 @@ def options_reference() -> Iterator[str]:
     for name, learner in learners.LEARNERS.items():
         yield f"### `{name}`: `{learner.options_type.__name__}`\n\n| option | default | searched | |\n|---|---|---|---|"
         for item in fields(learner.options_type):
-            default = "{}" if item.metadata.get("mapping") else item.default
-            searched = (
-                " to ".join(f"{end:g}" for end in item.metadata.get("search") or ())
-                if ("low" in item.metadata)
-                else ", ".join(item.metadata.get("search") or ())
-            )
-            about = item.metadata.get("doc") or " or ".join(item.metadata.get("choices", ()))
+            rule = item.metadata
+            default = "{}" if rule.get("mapping") else item.default
+            between = " to " if "low" in rule else ", "
+            searched = between.join(str(value) for value in rule.get("search") or ())
+            about = rule.get("doc") or " or ".join(rule.get("choices", ()))
             yield f"| `{item.name}` | `{default}` | {searched} | {_escaped(about)} |"
         yield ""
