@@ -21,10 +21,12 @@ from efc.runs.worker import dataset_of, prepare
 def run(listener: Listener | None = None, **settings: Any) -> dict[str, Any]:
     """Train and compare methods; the keywords are the flags of `efc run`, with a mapping per method for its options.
 
-    >>> document = run(dataset="digits", methods=["efc", "sgd"], seeds=2, efc={"beta": 0.1})
-    >>> document["rows"][0]["accuracy"]["mean"]
-
     ``listener`` is called after every epoch with what is being trained and (task, epoch, epochs), counted from 1.
+
+    Examples:
+        >>> document = run(dataset="digits", methods=["efc", "sgd"], seeds=2, epochs=1, efc={"beta": 0.1})
+        >>> [(row["method"], len(row["accuracy"]["per_seed"])) for row in document["rows"]]
+        [('efc', 2), ('sgd', 2)]
     """
     plan = make_plan([make_config(settings)])
     with InlineEngine(Surroundings(listener=listener)) as engine:

@@ -40,6 +40,7 @@ MEMORIES: dict[str, type[Memory]] = {
     "l2": L2Memory,
     "full_fisher": FullFisherMemory,
 }
+"""The regularisers that EFC's preservation may be made of, by name."""
 
 SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 4}}
 """Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
