@@ -18,6 +18,14 @@ function signalRange({ psi, gamma }) {
   return [Math.max(Math.min(...means) / 1.3, top / 10 ** MOST_DECADES), top];
 }
 
+// Powers of ten; where the range holds too few of them, twos and fives as well.
+function signalTicks([floor, top]) {
+  const steps = top / floor > 30 ? [1] : [1, 2, 5], vals = [];
+  for (let power = Math.floor(Math.log10(floor)); 10 ** power <= top; power++) vals.push(...steps.map((step) => Number(`${step}e${power}`)));
+  const kept = vals.filter((value) => value >= floor && value <= top);
+  return { tickvals: kept, ticktext: kept.map((value) => (steps.length > 1 ? brief(value) : `10<sup>${brief(Math.round(Math.log10(value)))}</sup>`)) };
+}
+
 function effortCurve(row, [key, name, colour, dash, symbol], layer, panel, floor) {
   const { at, task, epoch, layers, [key]: curves } = row.effort, mean = curves.mean[layer], std = curves.std[layer];
   const shown = mean.map((m) => (m === null || (floor && m <= 0) ? null : m)), axis = panel ? "y" + (panel + 1) : "y";
@@ -43,11 +51,9 @@ function taskLabels(row, width) {
 function effortChart(row, colours, width) {
   const { epochs, layers, borders } = row.effort, [floor, top] = signalRange(row.effort), L = layers.length;
   const inner = L * (PANEL + GAP) + LAST, height = inner + 104, axes = {};
-  const decades = Math.log10(top / floor);
   layers.concat("unsettled, %").forEach((name, p) => {
     const high = inner - p * (PANEL + GAP), low = p < L ? high - PANEL : 0;
-    const scale = p < L ? { type: "log", range: [Math.log10(floor), Math.log10(top)], dtick: decades > 1.5 ? 1 : "D2", exponentformat: "power",
-      tickfont: { size: 9 } }  // the library draws powers a size larger
+    const scale = p < L ? { type: "log", range: [Math.log10(floor), Math.log10(top)], ...signalTicks([floor, top]) }
       : { rangemode: "tozero", nticks: 4, range: row.effort.unsettled.mean[0].some((v) => v > 0) ? undefined : [0, 1] };
     axes["yaxis" + (p ? p + 1 : "")] = layout(colours, { yaxis: { ...scale, domain: [low / inner, high / inner], title: { text: name } } }).yaxis;
   });
