@@ -105,6 +105,8 @@ class Training:
         self.before = np.zeros((R, T))
         self.sums: dict[str, Tensor] = {}
         """(E, R, .) each, in float64: what the statistics of an epoch's steps add up to, on the learner's device."""
+        self.here: dict[str, Tensor] = {}
+        """The rows of ``sums`` that belong to the epoch under way."""
         self.seconds = 0.0
 
     @property
@@ -137,7 +139,7 @@ class Training:
                     self._tally(learner.step(task.x[index], task.y[index]))
                     self.batch += 1
                     yield "batch"
-                self.order, self.batch = None, 0
+                self.order, self.batch, self.here = None, 0, {}
                 self.epoch += 1
                 yield "epoch"
             learner.end_task(task)
@@ -174,11 +176,16 @@ class Training:
         """Add a step's sums to its epoch's; nobody looks at them before the end."""
         for name in SUMMED:
             if name in statistics:
-                new = statistics[name]
-                if name not in self.sums:
-                    epochs = len(self.stream.tasks) * self.epochs
-                    self.sums[name] = new.new_zeros(epochs, *new.shape, dtype=torch.float64)
-                self.sums[name][self.task * self.epochs + self.epoch].add_(new)
+                if name not in self.here:
+                    self.here[name] = self._row(name, statistics[name])
+                self.here[name].add_(statistics[name])
+
+    def _row(self, name: str, like: Tensor) -> Tensor:
+        """Where the sums of the epoch under way stand."""
+        if name not in self.sums:
+            epochs = len(self.stream.tasks) * self.epochs
+            self.sums[name] = like.new_zeros(epochs, *like.shape, dtype=torch.float64)
+        return self.sums[name][self.task * self.epochs + self.epoch]
 
     def _effort(self) -> tuple[Array | None, Effort | None]:
         """The share of unsettled samples in the whole training, (R,), and how control went in each epoch."""
@@ -238,7 +245,7 @@ class Training:
         self.A, self.before, self.untrained = (
             state[name].cpu().numpy().copy() for name in ("accuracy_matrix", "before", "untrained")
         )
-        device = self.learner.theta.device
+        device, self.here = self.learner.theta.device, {}
         self.sums = {key: value.to(device, copy=True) for key, value in _below("sums.", state).items()}
 
 
