@@ -32,7 +32,7 @@ def report_command(
 
 def plot_command(
     folder: Folder,
-    kind: Annotated[str, typer.Option(help="matrix, curves or confusion.")] = "matrix",
+    kind: Annotated[str, typer.Option(help="matrix, curves, confusion or effort.")] = "matrix",
     format_: Annotated[str, typer.Option("--format", help="pdf, svg or png.")] = "pdf",
     width: Annotated[str, typer.Option(help="column (3.4 in) or page (7 in).")] = "column",
     where: Annotated[list[str] | None, typer.Option(help="Only these rows, e.g. method=efc; may be repeated.")] = None,

@@ -131,7 +131,7 @@ def test_run_goes_on_too_and_asking_twice_computes_once(tmp_path: Path) -> None:
     assert "learned" not in told
     other = start([*command, "--json", "--out", "elsewhere"], tmp_path)
     fresh, _ = other.communicate()
-    keep = ("accuracy", "accuracy_matrix", "confusion", "unsettled", "bwt", "fwt")
+    keep = ("accuracy", "accuracy_matrix", "confusion", "unsettled", "trace", "bwt", "fwt")
     assert [[row[k] for k in keep] for row in json.loads(out)["rows"]] == [
         [row[k] for k in keep] for row in json.loads(fresh)["rows"]
     ]
