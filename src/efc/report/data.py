@@ -124,8 +124,9 @@ def _whole(counts: Array) -> list[list[int]]:
 def _spread(values: Array, digits: int = 2) -> dict[str, Any]:
     std = _std(values)
     return {
-        "mean": rounded(values.mean(), digits),
-        "std": rounded(std, digits),
+        # The page rounds them once more, as the terminal does: what it rounds must not be rounded already.
+        "mean": rounded(values.mean(), 9),
+        "std": rounded(std, 9),
         "per_seed": rounded(values, digits),
     }
 
