@@ -13,6 +13,7 @@ from rich.table import Table
 from efc.cli_common import command_line
 from efc.environment import pick_device
 from efc.errors import choose
+from efc.runs.files import to_json, write_atomically
 from efc.streams.load import check_name
 
 STYLES = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
@@ -41,7 +42,7 @@ def theory_command(
     when the same command is given again.
     """
     from efc.theory.experiments import EXPERIMENTS
-    from efc.theory.run import examine, markdown
+    from efc.theory.run import examine, markdown, without_numbers
     from efc.theory.situation import QUICK, Scale
 
     if not names and not all_:
@@ -58,9 +59,8 @@ def theory_command(
         chosen or list(EXPERIMENTS.values()), scale, folder, pick_device(device), command_line(),
         lambda text: console.print(text, markup=False, highlight=False), overwrite,
     )  # fmt: skip
-    from efc.runs.files import to_json, write_atomically
-
     write_atomically(folder / "theory.md", markdown(found))
+    write_atomically(folder / "theory.json", to_json([without_numbers(document) for document in found]))
     if json:
         print(to_json(found))
     else:

@@ -25,7 +25,7 @@ GOAL = 90.0
 """Accuracy on task B, among all classes, in per cent."""
 LOOKS = 30
 """How often a course is looked at until the aligned step."""
-STRENGTHS = {"EWC": np.geomspace(1e1, 1e6, 6), "FISH": np.geomspace(1e0, 1e5, 6), "EFC": np.geomspace(1e-1, 1e4, 6)}
+STRENGTHS = {"EWC": np.geomspace(1e1, 1e6, 6), "FISH": np.geomspace(1e0, 1e5, 6), "EFC": np.geomspace(1e-2, 1e3, 6)}
 NEAR = 0.1
 """How far off its number of steps a seed may be."""
 RATES = np.geomspace(1.0, 100.0, 5)
