@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from efc.data.images import read_manifest
 from efc.data.store import SPECS, check, data_root, find_spec, get
-from efc.display import Transfers
+from efc.display import Transfers, make_console
 from efc.environment import pick_device
 from efc.errors import EFCError
 
@@ -33,13 +32,13 @@ def list_command(data_dir: DataDir = None) -> None:
         table.add_row(spec.name, spec.title, str(spec.train), str(spec.test), here)
     table.add_row("npz:FILE", "your arrays", "", "", "")
     table.add_row("folder:DIR", "your pictures, one folder per class", "", "", "")
-    Console().print(table)
+    make_console().print(table)
 
 
 @app.command(name="get")
 def get_command(name: str, data_dir: DataDir = None) -> None:
     """Fetch a data set, from whichever source works, and prepare it."""
-    print(get(name, data_root(data_dir), Transfers(Console(stderr=True))))
+    print(get(name, data_root(data_dir), Transfers(make_console(stderr=True))))
 
 
 @app.command(name="check")
@@ -73,6 +72,6 @@ def encode_command(
 
     if encoder == "none":
         raise EFCError("encoder: 'none' has nothing to compute; choose efficientnet-lite0 or resnet18")
-    progress = Transfers(Console(stderr=True))
+    progress = Transfers(make_console(stderr=True))
     data = load(name, encoder, encoder_weights, data_dir, device=pick_device(device), progress=progress)
     print(f"{name}: {len(data.x_train)} + {len(data.x_test)} images, {data.x_train.shape[1]} features each")

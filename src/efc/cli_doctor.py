@@ -23,6 +23,9 @@ EXTRAS = {
     "efficientnet-lite-pytorch": ("encoders", "the encoder efficientnet-lite0"),
     "optuna": ("optuna", "efc sweep --sampler optuna"),
     "ray": ("ray", "--engine ray"),
+    "tensorboard": ("tensorboard", "--log tensorboard"),
+    "mlflow-skinny": ("mlflow", "--log mlflow"),
+    "wandb": ("wandb", "--log wandb"),
 }
 NEEDED = ("torch", "numpy", "scikit-learn", "safetensors", "typer", "rich", "PyYAML")
 

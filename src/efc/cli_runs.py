@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from efc.errors import EFCError, suggest
+from efc.runs.identity import flatten
 from efc.runs.store import Store
 
 app = typer.Typer(help="Look into a results folder: list, show, compare and export its runs.", no_args_is_help=True)
@@ -86,7 +87,7 @@ def compare(
     """Side by side: in what settings runs differ, and all their measures."""
     with open_folder(folder) as store:
         found = [find(store, prefix) for prefix in ids]
-    flat = [_flatten(settings) for _, settings, _ in found]
+    flat = [flatten(settings) for _, settings, _ in found]
     table = Table("", *(key for key, _, _ in found))
     names = dict.fromkeys(name for each in flat for name in each)
     for name in names:
@@ -110,7 +111,7 @@ def export(
         lines = []
         for row in select(store, where or []):
             key, settings, result = find(store, row[0])
-            lines.append({"id": key} | _flatten(settings) | result["metrics"] | {"seconds": result["seconds"]})
+            lines.append({"id": key} | flatten(settings) | result["metrics"] | {"seconds": result["seconds"]})
     names = list(dict.fromkeys(name for line in lines for name in line))
     try:
         target = sys.stdout if str(csv_file) == "-" else csv_file.open("w", newline="", encoding="utf-8")
@@ -130,9 +131,3 @@ class _Open:
 
     def __exit__(self, *error: object) -> None:
         return None
-
-
-def _flatten(settings: dict[str, Any]) -> dict[str, Any]:
-    """Options become columns of their own: ``options.lr``."""
-    plain = {key: value for key, value in settings.items() if key != "options"}
-    return plain | {f"options.{key}": value for key, value in settings["options"].items()}
