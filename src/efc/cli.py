@@ -38,19 +38,24 @@ from efc.runs.files import write_atomically
 from efc.session import Means
 from efc.streams import SCENARIOS
 
-EPILOG = """Examples:\n
-efc run --methods efc,ewc,sgd --seeds 5            train, compare, write a report\n
-efc run --methods all --scenario class,task --log csv,tensorboard\n
-efc bench --datasets digits,mnist --methods all    what is stored is not run again\n
-efc sweep --method efc --trials 64                 search on validation data\n
-efc report results/bench --open                    the page again\n
-Exit codes: 0 done; 1 a method or logger failed, the other results are there;\n
-2 a mistake in what was asked for; 130 interrupted, the same command goes on."""
+# \b: not to be wrapped.
+EPILOG = """\b
+Examples:
+  efc run --methods efc,ewc,sgd --seeds 5 --out results/first
+  efc report results/first --open
+  efc bench --datasets digits,mnist --methods all --log tensorboard
+  efc sweep --method efc --dataset digits --trials 64
+
+\b
+Exit codes: 0 done; 1 a method or a logger failed, other results are stored;
+2 a mistake in what was asked for; 130 interrupted, the same command goes on.
+"""
 
 app = typer.Typer(
     help="Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept.",
     epilog=EPILOG,
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -71,7 +76,7 @@ def _common(
     """Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept."""
 
 
-@app.command(name="run")
+@app.command(name="run", short_help="Train methods on a stream of tasks and compare them.")
 def run_command(
     dataset: Dataset = None,
     encoder: Encoder = None,
@@ -150,12 +155,12 @@ def run_command(
         conclude(session, plan, session.compute(plan), json)
 
 
-app.command(name="bench")(bench_command)
-app.command(name="sweep")(sweep_command)
-app.command(name="report")(report_command)
-app.command(name="plot")(plot_command)
-app.command(name="doctor")(doctor_command)
-app.add_typer(runs_app, name="runs")
+app.command(name="bench", short_help="Methods x data sets x scenarios x seeds, from one store.")(bench_command)
+app.command(name="sweep", short_help="Search for good settings on validation data.")(sweep_command)
+app.command(name="report", short_help="Write the page with table and figures.")(report_command)
+app.command(name="plot", short_help="Draw a figure for a paper.")(plot_command)
+app.command(name="doctor", short_help="Say what is installed, what is missing, how to mend it.")(doctor_command)
+app.add_typer(runs_app, name="runs", short_help="List, show, compare and export stored runs.")
 app.add_typer(data_app, name="data")
 
 

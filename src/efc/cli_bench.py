@@ -97,7 +97,7 @@ def bench_command(
 ) -> None:
     """Methods x data sets x scenarios x seeds: what is stored is not computed again.
 
-    For instance: efc bench --datasets digits,mnist --methods all --scenarios class,task --seeds 5
+    For instance: efc bench --datasets digits,mnist --methods all --seeds 5
     """
     if what is not None:
         choose("bench", what, ("paper",))

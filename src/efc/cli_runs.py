@@ -34,7 +34,10 @@ def list_command(
     folder: Folder = DEFAULT,
     where: Annotated[list[str] | None, typer.Option(help="Only these, e.g. method=efc; may be repeated.")] = None,
 ) -> None:
-    """All finished runs."""
+    """All finished runs.
+
+    For instance: efc runs list --in results/bench --where method=efc
+    """
     table = Table(*COLUMNS)
     with open_folder(folder) as store:
         for row in select(store, where or []):
@@ -74,7 +77,10 @@ def show(
     run: Annotated[str, typer.Argument(metavar="ID", help="The beginning of a run's id is enough.")],
     folder: Folder = DEFAULT,
 ) -> None:
-    """One run: its settings and what came of it, as JSON."""
+    """One run: its settings and what came of it, as JSON.
+
+    For instance: efc runs show 3f2a --in results/bench
+    """
     with open_folder(folder) as store:
         key, settings, result = find(store, run)
     print(json.dumps({"id": key, "settings": settings, "result": result}, indent=1))
@@ -84,7 +90,10 @@ def show(
 def compare(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Two or more runs.")], folder: Folder = DEFAULT
 ) -> None:
-    """Side by side: in what settings runs differ, and all their measures."""
+    """Side by side: in what settings runs differ, and all their measures.
+
+    For instance: efc runs compare 3f2a 91bc --in results/bench
+    """
     with open_folder(folder) as store:
         found = [find(store, prefix) for prefix in ids]
     flat = [flatten(settings) for _, settings, _ in found]
@@ -106,7 +115,10 @@ def export(
     folder: Folder = DEFAULT,
     where: Annotated[list[str] | None, typer.Option(help="Only these, e.g. method=efc.")] = None,
 ) -> None:
-    """All finished runs as CSV: settings, options and measures in columns."""
+    """All finished runs as CSV: settings, options and measures in columns.
+
+    For instance: efc runs export --in results/bench --csv runs.csv
+    """
     with open_folder(folder) as store:
         lines = []
         for row in select(store, where or []):

@@ -22,7 +22,7 @@ def make_console(stderr: bool = False, width: int | None = None) -> Console:
 
     The kernel also passes on to its shell commands that they should colour, which would make them think the same.
     """
-    if "JPY_PARENT_PID" in os.environ:
+    if "JPY_PARENT_PID" in os.environ or "matplotlib_inline" in os.environ.get("MPLBACKEND", ""):
         return Console(
             stderr=stderr, width=width or 80, force_terminal=False, force_jupyter=False, force_interactive=False
         )

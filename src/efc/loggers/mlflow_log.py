@@ -15,7 +15,7 @@ from efc.runs.files import make_folder
 from efc.runs.identity import Run
 
 TAG = "efc.run"
-AT_ONCE = {"metrics": 1000, "params": 100}
+PARAMS, METRICS = 100, 1000
 """What MLflow takes in one request."""
 
 
@@ -64,11 +64,10 @@ class MlflowLogger(Logger):
 
         key = self.client.create_run(self.experiment, tags={TAG: run.id}, run_name=title(run)).info.run_id
         now = int(1000 * time.time())
-        content: dict[str, list[Any]] = {
-            "params": [Param(name, str(value)) for name, value in parameters.items()],
-            "metrics": [Metric(v.name, v.value, now, v.step) for v in values],
-        }
-        for kind, entries in content.items():
-            for at in range(0, len(entries), AT_ONCE[kind]):
-                self.client.log_batch(key, **{kind: entries[at : at + AT_ONCE[kind]]})
+        params = [Param(name, str(value)) for name, value in parameters.items()]
+        for at in range(0, len(params), PARAMS):
+            self.client.log_batch(key, params=params[at : at + PARAMS])
+        metrics = [Metric(v.name, v.value, now, v.step) for v in values]
+        for at in range(0, len(metrics), METRICS):
+            self.client.log_batch(key, metrics=metrics[at : at + METRICS])
         self.client.set_terminated(key)
