@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
 from efc.paper import reported
 from efc.runs.plan import Pack
@@ -160,11 +160,13 @@ class PackProgress:
         self.console = console
         self.transfers = Transfers(console)
         self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[at]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            # Eighty columns: where it is tight the name is cut, not the numbers.
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=44)),
+            BarColumn(bar_width=8),
+            TextColumn("{task.fields[at]}", table_column=Column(no_wrap=True, min_width=18)),
+            TimeRemainingColumn(
+                compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True, min_width=5)
+            ),
             console=console,
             disable=not console.is_terminal,
         )

@@ -74,7 +74,14 @@ def _lines(rows: Any) -> str:
 
 
 def _append(file: Path, text: str) -> None:
-    """In one go; a line that was cut off by a power loss stays a line of its own."""
+    """In one go, after the last whole line: one that a full disk or a power loss has cut off goes."""
     with file.open("r+b") as target:
-        cut = target.seek(0, 2) and (target.seek(-1, 2), target.read(1))[1] != b"\n"
-        target.write(b"\n" * cut + text.encode())
+        end = target.seek(0, 2)
+        while end > 0:
+            target.seek(end - 1)
+            if target.read(1) == b"\n":
+                break
+            end -= 1
+        target.truncate(end)
+        target.seek(end)
+        target.write(text.encode())

@@ -21,7 +21,7 @@ class Value:
 
     @property
     def axis(self) -> str:
-        return "epoch" if self.name.startswith("effort/") else "tasks"
+        return "epoch" if self.name.startswith("effort/") else "tasks_learned"
 
 
 def values_of(settings: Mapping[str, Any], result: Mapping[str, Any]) -> list[Value]:

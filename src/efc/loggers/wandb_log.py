@@ -55,7 +55,7 @@ class WandbLogger(Logger):
             project=os.environ.get("WANDB_PROJECT", "efc"), id=run.id, name=title(run), dir=str(self.folder),
             config=dict(parameters), settings=settings, reinit="create_new",
         )  # fmt: skip
-        for name, axis in (("*", "tasks"), ("effort/*", "epoch")):
+        for name, axis in {v.name: v.axis for v in values}.items():
             written.define_metric(name, step_metric=axis)
         place = Path(written.dir).parent
         for (axis, step), together in groupby(values, lambda v: (v.axis, v.step)):
