@@ -23,6 +23,8 @@ def report_command(
     """Write report.html: table, figures, configuration, in one file that needs no network.
 
     `efc run` and `efc bench` write it too.
+
+    For instance: efc report results/demo --open
     """
     path = write_report(folder, read_document(folder))
     print(path)
