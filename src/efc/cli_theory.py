@@ -11,23 +11,31 @@ from rich.console import Console
 from rich.table import Table
 
 from efc.cli_common import command_line
+from efc.cli_complete import one_of
 from efc.environment import pick_device
 from efc.errors import choose
 from efc.runs.files import to_json, write_atomically
-from efc.streams.load import check_name
+from efc.streams.load import DATASETS, check_name
 
 STYLES = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
 
 
+def _offered(incomplete: str) -> list[str]:
+    from efc.theory.experiments import EXPERIMENTS
+
+    return [name for name in EXPERIMENTS if name.startswith(incomplete)]
+
+
 def theory_command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments; none: list them.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments; none: list them.", autocompletion=_offered),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small net on the embedded digits, under two minutes.")
-    ] = False,
-    dataset: Annotated[str | None, typer.Option(help="mnist (default), or any other data set.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small net on the embedded digits.")] = False,
+    dataset: Annotated[
+        str | None, typer.Option(help="mnist (default), or any other data set.", autocompletion=one_of(DATASETS))
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds 0, 1, ... (5; --quick: 3).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder. Default: results/theory-DATASET.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Measure again what --out holds already.")] = False,
