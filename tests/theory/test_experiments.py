@@ -144,7 +144,7 @@ def test_attenuation_against_the_dense_inverse() -> None:
     V = torch.linalg.qr(torch.randn(20, 3, generator=g, dtype=torch.float64))[0].T
     outside = torch.randn(5, 20, generator=g, dtype=torch.float64)
     found = interference.attenuation(m, V, outside, damping=0.1)
-    mu = 0.1 * m.norm()
+    mu = 0.1 * m.norm
     inverse = torch.linalg.inv(a.T @ b / 8 + mu * torch.eye(20, dtype=torch.float64))
     assert found["attenuation_inside"] == pytest.approx(float(mu * (inverse @ V.T).norm(dim=0).mean()))
     left = outside - outside @ V.T @ V

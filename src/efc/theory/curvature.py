@@ -39,9 +39,12 @@ class Rows:
 
     def inner(self, other: Rows) -> float:
         """``<M, M'> = tr(M^T M')``, the Frobenius product."""
-        both = (self.left @ other.left.T) * (self.right @ other.right.T)
+        gram = self.left @ other.left.T
+        symmetric = self.left is self.right and other.left is other.right
+        both = gram.square() if symmetric else gram * (self.right @ other.right.T)
         return float(both.double().sum()) / (self.n * other.n)
 
+    @cached_property
     def norm(self) -> float:
         return math.sqrt(max(0.0, self.inner(self)))
 
@@ -69,18 +72,18 @@ def cosine(a: Tensor, b: Tensor) -> float:
 
 def normalised(a: Rows, b: Rows) -> float:
     """``<a, b> / (|a| |b|)``."""
-    lengths = a.norm() * b.norm()
+    lengths = a.norm * b.norm
     return a.inner(b) / lengths if lengths > 0 else 0.0
 
 
 def with_identity(m: Rows) -> float:
     """``<I, M> / (|I| |M|)``."""
-    return m.trace() / (math.sqrt(m.left.shape[1]) * m.norm())
+    return m.trace() / (math.sqrt(m.left.shape[1]) * m.norm)
 
 
 def with_diagonal(d: Tensor, m: Rows) -> float:
     """``<diag(d), M> / (|d| |M|)``."""
-    return float((d * m.diagonal()).double().sum()) / (float(d.double().norm()) * m.norm())
+    return float((d * m.diagonal()).double().sum()) / (float(d.double().norm()) * m.norm)
 
 
 def fisher(situation: Situation, run: int, theta: Tensor | None = None) -> Rows:

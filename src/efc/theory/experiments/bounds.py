@@ -62,8 +62,8 @@ def directions(F: Rows, implied: Rows, D: Tensor, g: Tensor) -> dict[str, Tensor
     return {
         "BP": -g,
         "EWC": -g / (D + DAMPING * D.norm()),
-        "FISH": -F.damped_inverse(g, DAMPING * F.norm()),
-        "EFC": -implied.damped_inverse(g, DAMPING * implied.norm()),
+        "FISH": -F.damped_inverse(g, DAMPING * F.norm),
+        "EFC": -implied.damped_inverse(g, DAMPING * implied.norm),
     }
 
 
@@ -73,7 +73,7 @@ def compare(F: Rows, implied: Rows, D: Tensor, g: Tensor, ways: dict[str, Tensor
     size = 0.5 * float(g.double().square().sum())
     largest = float(spectrum(F).values[0])
     implied_values = torch.linalg.eigvals(implied.small).real
-    implied_largest = float(implied_values.max()) + DAMPING * implied.norm()
+    implied_largest = float(implied_values.max()) + DAMPING * implied.norm
     weighted = D.double() / (D.double() + DAMPING * float(D.norm())).square()
     bound = {"BP": size * largest, "EWC": size * float(weighted.sum()), "EFC": size / implied_largest}
     progress = {name: -float(g.double() @ way.double()) for name, way in ways.items()}

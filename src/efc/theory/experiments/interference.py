@@ -90,7 +90,7 @@ def attenuation(m: Rows, V: Tensor, outside: Tensor, damping: float = DAMPING) -
     Factors are relative to ``1 / mu``, what a direction unknown to M gets: 1 is untouched, 0 is suppressed. The lemma
     has ``|M^{-1} v| <= |v| / lambda_min`` with the smallest eigenvalue of M restricted to span(V).
     """
-    mu = damping * m.norm()
+    mu = damping * m.norm
     restricted = (V @ m.left.T) @ (m.right @ V.T) / m.n
     smallest = float(torch.linalg.eigvalsh((restricted + restricted.T).double() / 2)[0]) + mu
     others = outside - (outside @ V.T) @ V
@@ -100,7 +100,7 @@ def attenuation(m: Rows, V: Tensor, outside: Tensor, damping: float = DAMPING) -
         "attenuation_inside": float(mu * inside.mean()),
         "attenuation_outside": float(mu * m.damped_inverse(others.T, mu).norm(dim=0).mean()),
         "largest_over_bound": float(inside.max()) * smallest if smallest > 0 else None,
-        "smallest_restricted_eigenvalue": (smallest - mu) / m.norm(),
+        "smallest_restricted_eigenvalue": (smallest - mu) / m.norm,
     }
 
 

@@ -70,7 +70,7 @@ Inverse = Callable[[Tensor, float], Tensor]
 
 
 def candidates_of(F: Rows, implied: Rows, D: Tensor) -> dict[str, Inverse]:
-    size, of_F, of_implied = float(D.norm()), F.norm(), implied.norm()
+    size, of_F, of_implied = float(D.norm()), F.norm, implied.norm
     return {
         "gradient": lambda v, mu: v,
         "diagonal": lambda v, mu: v / (D + mu * size).unsqueeze(1),
