@@ -52,7 +52,7 @@ def expected(result: dict[str, Any]) -> dict[tuple[str, int], float]:
         found["accuracy/seen", t + 1] = sum(A[t][: t + 1]) / (t + 1)
         for j in range(t + 1):
             found[f"accuracy/task_{j + 1}", t + 1] = A[t][j]
-    for at, entry in enumerate(result.get("trace", []), 1):
+    for at, entry in enumerate(result.get("trace") or [], 1):
         for kind in ("psi", "gamma"):
             for layer, value in enumerate(entry[kind], 1):
                 found[f"effort/{kind}_{layer}", at] = value

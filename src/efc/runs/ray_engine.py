@@ -20,11 +20,22 @@ RETRIES = 5
 
 
 def _import() -> Any:
+    _take_token()
     try:
         import ray
     except ImportError:
         raise EFCError("--engine: ray is missing; install it with: pip install 'ray[default]'") from None
     return ray
+
+
+def _take_token() -> None:
+    """Show a cluster the token where there is one: Ray from 2.60 on makes one and then asks for it.
+
+    A cluster that asks for none does not mind.
+    """
+    named = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if named or (Path.home() / ".ray" / "auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def _reach(address: str | None) -> None:
