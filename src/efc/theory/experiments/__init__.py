@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from efc.theory.experiments import curvature
+from efc.theory.experiments import curvature, steady_state
 from efc.theory.finding import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in (curvature,)}
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in (curvature, steady_state)}
