@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from efc.core.control import Controller, Dynamics, PerRun
+from efc.core.control import Controller, Dynamics
 from efc.core.linear import solve_gain
 from efc.core.network import Parameters, flat_bmm
 from efc.core.solution import Solution
