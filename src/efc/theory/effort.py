@@ -22,6 +22,8 @@ from torch.func import grad, jacfwd, vmap
 from efc.core.activations import Activation
 from efc.core.network import Layout, Parameters
 
+_STUCK = 1e6
+"""Damping from which a sample is given up: it sits on a kink."""
 _ACCEPT = 1e-13
 """Rounding that a step's cost may rise by."""
 
@@ -48,12 +50,16 @@ class Problem:
         """The same samples and targets at other parameters."""
         return replace(self, theta=theta)
 
+    def some(self, which: Tensor) -> Problem:
+        """Some of the samples, by number or by booleans."""
+        return replace(self, x=self.x[which], target=self.target[which])
+
     def costs(self, psi: Tensor, theta: Tensor) -> Tensor:
         """(n,): half the squared effort for hidden signals ``psi`` (n, N), the output's following from them."""
         layers, terms = self._layers(theta)
 
         def one(signals: Tensor, x: Tensor, target: Tensor) -> Tensor:
-            states, psi_L = _ascend(self, layers, terms, signals, x, target)
+            _, psi_L = _ascend(self, layers, terms, signals, x, target)
             return 0.5 * signals.square().sum() + 0.5 * psi_L.square().sum()
 
         return vmap(one)(psi, self.x, self.target)
@@ -112,6 +118,11 @@ class Optimum:
     """(n,): whether the gradient vanishes; on a kink of a ReLU it does not."""
     _states: tuple[list[State], Tensor] = field(repr=False)
 
+    def some(self, which: Tensor) -> Optimum:
+        """Some of the samples."""
+        problem = self.problem.some(which)
+        return Optimum(problem, self.psi[which], self.settled[which], problem.states(self.psi[which]))
+
     @property
     def hidden(self) -> list[State]:
         return self._states[0]
@@ -137,7 +148,7 @@ class Optimum:
 
 
 def least_control(problem: Problem, start: Tensor | None = None, tol: float = 1e-9, max_steps: int = 60) -> Optimum:
-    """Newton's method with a damping of its own for every sample (Levenberg, Marquardt), from ``start`` or from rest."""
+    """Newton's method, every sample with a damping of its own (Levenberg, Marquardt), from ``start`` or from rest."""
     n, N = problem.x.shape[0], sum(problem.hidden)
     psi = problem.x.new_zeros(n, N) if start is None else start.clone()
     if N == 0:
@@ -153,14 +164,15 @@ def least_control(problem: Problem, start: Tensor | None = None, tol: float = 1e
     active = torch.arange(n, device=psi.device)
     settled = torch.zeros_like(damping, dtype=torch.bool)
     for _ in range(max_steps):
-        some = replace(problem, x=problem.x[active], target=problem.target[active])
-        here, g = psi[active], slope(psi[active], some.x, some.target)
-        done = g.norm(dim=1) <= tol * (1 + here.norm(dim=1))
+        some = problem.some(active)
+        g = slope(psi[active], some.x, some.target)
+        done = g.norm(dim=1) <= tol * (1 + psi[active].norm(dim=1))
         settled[active[done]] = True
-        active, here, g = active[~done], here[~done], g[~done]
+        going = ~done & (damping[active] < _STUCK)
+        active, g = active[going], g[going]
         if len(active) == 0:
             break
-        some = replace(problem, x=problem.x[active], target=problem.target[active])
+        some, here = problem.some(active), psi[active]
         H = curvature(here, some.x, some.target) + damping[active, None, None] * eye
         step, failed = torch.linalg.solve_ex(H, g.unsqueeze(-1))
         trial = here - step.squeeze(-1)
@@ -238,3 +250,22 @@ def outside(signals: Sequence[Tensor], Q: Sequence[Tensor]) -> Tensor:
     basis = basis * (values > 1e-10 * values[:, :1]).unsqueeze(1)
     inside = basis @ (basis.transpose(1, 2) @ psi.unsqueeze(-1))
     return (psi - inside.squeeze(-1)).norm(dim=1) / psi.norm(dim=1)
+
+
+def feedforward_jacobian(optimum: Optimum) -> Tensor:
+    """(n, N, N): ``df/dphi`` of all layers together, output included, at the controlled state.
+
+    One block below the diagonal per layer: what the paper's column-space theorem inverts.
+    """
+    p = optimum.problem
+    layers = _single(p.layout, p.theta)
+    sizes = p.layout.sizes[1:]
+    n = len(p.x)
+    J = p.theta.new_zeros(n, sum(sizes), sum(sizes))
+    row, column = sizes[0], 0
+    for i in range(1, len(sizes)):
+        slope = None if i == len(sizes) - 1 else p.sigma.slope(optimum.hidden[i][0], optimum.hidden[i][1])
+        W = layers.weights[i].expand(n, -1, -1)
+        J[:, row : row + sizes[i], column : column + sizes[i - 1]] = W if slope is None else slope.unsqueeze(2) * W
+        row, column = row + sizes[i], column + sizes[i - 1]
+    return J
