@@ -22,9 +22,12 @@ from efc.core.network import Parameters, flat_bmm
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
 from efc.core.system import System, build, feed_back, free_preservation, free_slopes, learning_signal
+from efc.theory.methods import descend, learner_at
 from efc.theory.rows import layers_of
 from efc.theory.situation import HEAD_BETA, Situation, one_hot
 
+BETA = 10.0
+"""As EFC ships."""
 READINGS = ("softmax", "elementwise", "printed")
 """M = S, M = diag(p), M = I."""
 
@@ -112,7 +115,8 @@ def _rates_error(solution: Solution, u: Tensor) -> Tensor:
     system = solution.system
     true = [r - free for r, free in zip(solution.activity.rates, system.free.r[1:], strict=True)]
     stacked = torch.cat(true, -1)
-    return (torch.cat(closed_form_rates(system, u), -1) - stacked).norm(dim=-1) / stacked.norm(dim=-1)
+    error: Tensor = (torch.cat(closed_form_rates(system, u), -1) - stacked).norm(dim=-1) / stacked.norm(dim=-1)
+    return error
 
 
 def _flipped(solution: Solution) -> Tensor:
@@ -146,3 +150,10 @@ def _terms(s: Situation, run: int, theta: Tensor, beta: Tensor) -> Parameters:
     head = [1.0] * (len(terms.weights) - 1) + [HEAD_BETA]
     W = tuple(beta.reshape(-1, 1, 1) * h * t for h, t in zip(head, terms.weights, strict=True))
     return Parameters(W, tuple(beta.reshape(-1, 1) * h * t for h, t in zip(head, terms.biases, strict=True)))
+
+
+def part_way(situation: Situation, steps: int) -> Tensor:
+    """(R, P): the parameters after so many steps of EFC on task B, where there is something to be held back from."""
+    learner = learner_at(situation, "EFC", situation.scale.lr, BETA)
+    descend(learner, situation, steps, [0], lambda me: {"nothing": me.theta.new_zeros(me.runs)})
+    return learner.theta

@@ -126,3 +126,15 @@ def accuracy(setting: Setting, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
     layers = setting.layout.views(theta)
     z = forward(layers, activation(setting.activation), x.expand(len(theta), *x.shape)).z
     return 100 * (z.argmax(-1) == y).double().mean(1)
+
+
+def layer_cosines(layout: Layout, a: Tensor, b: Tensor) -> list[Tensor]:
+    """(n,) per layer, and of all parameters together; samples without a direction are left out."""
+    found = []
+    one, other = layout.views(a), layout.views(b)
+    for i in range(len(layout.sizes) - 1):
+        pair = [torch.cat([t.weights[i].flatten(1), t.biases[i]], 1) for t in (one, other)]
+        found.append(pair)
+    found.append([a, b])
+    usable = [(u.norm(dim=1) > 0) & (v.norm(dim=1) > 0) for u, v in found]
+    return [torch.cosine_similarity(u[ok], v[ok], eps=1e-300) for (u, v), ok in zip(found, usable, strict=True)]

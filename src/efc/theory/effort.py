@@ -269,3 +269,39 @@ def feedforward_jacobian(optimum: Optimum) -> Tensor:
         J[:, row : row + sizes[i], column : column + sizes[i - 1]] = W if slope is None else slope.unsqueeze(2) * W
         row, column = row + sizes[i], column + sizes[i - 1]
     return J
+
+
+def same_units(one: Optimum, other: Optimum) -> Tensor:
+    """(n,): whether the same units are on."""
+    same = [((a[1] > 0) == (b[1] > 0)).all(1) for a, b in zip(one.hidden, other.hidden, strict=True)]
+    return torch.stack(same).all(0) if same else torch.ones_like(one.settled)
+
+
+def only_layer(layout: Layout, flat: Tensor, layer: int) -> Tensor:
+    """The part of a (P,) direction that belongs to one layer."""
+    kept = torch.zeros_like(flat)
+    old, new = layout.views(flat.unsqueeze(0)), layout.views(kept.unsqueeze(0))
+    new.weights[layer].copy_(old.weights[layer])
+    new.biases[layer].copy_(old.biases[layer])
+    return kept
+
+
+def selectivity(optimum: Optimum) -> dict[str, Tensor]:
+    """How the hidden effort is spread: its rank correlation with the rates, its share on silent units,
+    and the squared change of the rates; (n,) each."""
+    f = torch.cat([state[1] for state in optimum.hidden], 1)
+    r = torch.cat([state[2] for state in optimum.hidden], 1)
+    spent = optimum.psi.square()
+    silent = (spent * (f == 0)).sum(1) / spent.sum(1)
+    each = [rank_correlation(row[on > 0], on[on > 0]) for row, on in zip(spent, f, strict=True)]
+    return {
+        "correlation": torch.tensor(each, dtype=f.dtype, device=f.device),
+        "silent": silent,
+        "displacement": (r - f).square().sum(1),
+    }
+
+
+def rank_correlation(a: Tensor, b: Tensor) -> float:
+    """Spearman's."""
+    ranks = torch.stack([t.argsort().argsort().double() for t in (a, b)])
+    return float(torch.corrcoef(ranks)[0, 1]) if len(a) > 1 else 0.0

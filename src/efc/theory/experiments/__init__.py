@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from efc.theory.experiments import curvature, least_control, steady_state
+from efc.theory.experiments import curvature, equilibrium, least_control, steady_state
 from efc.theory.finding import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (curvature, steady_state, least_control)
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (curvature, steady_state, least_control, equilibrium)
 }

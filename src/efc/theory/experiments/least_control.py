@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from efc.theory.descents import (
     back_propagation,
     effort,
     exact_descent,
+    layer_cosines,
     local_descent,
     train,
 )
@@ -28,9 +30,12 @@ from efc.theory.effort import (
     Problem,
     feedforward_jacobian,
     least_control,
+    only_layer,
     optimal_feedback,
     outside,
     printed_deltas,
+    same_units,
+    selectivity,
     theorem_deltas,
 )
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, mean_std, verdict
@@ -82,7 +87,7 @@ def _one_seed(s: Situation, run: int) -> dict[str, Any]:
         "printed_condition": printed_condition(optima[LAMBDA]),
         "outside": {k: [column_space(o, k) for o in optima.values()] for k in (*FEEDBACKS, "exact")},
         "effort": {k: [_excess(s, k, lam, theta, x, y, optima[lam]) for lam in LAMBDAS] for k in FEEDBACKS},
-        "selectivity": {"multiplicative": selectivity(optima[LAMBDA]), "additive": selectivity(additive)},
+        "selectivity": {"multiplicative": _spread_of(optima[LAMBDA]), "additive": _spread_of(additive)},
         "cosine": cosines(setting, theta, x, y, optima[LAMBDAS[0]]),
     }
 
@@ -100,7 +105,7 @@ def finite_differences(optimum: Optimum, seed: int, size: float = 1e-6) -> dict[
     errors: dict[str, list[Tensor]] = {k: [] for k in rows}
     wanted: list[Tensor] = []
     for layer in range(len(p.hidden) + 1):
-        d = _only(p.layout, noise, layer)
+        d = only_layer(p.layout, noise, layer)
         up, down = (least_control(p.at(p.theta + sign * size * d), optimum.psi) for sign in (1, -1))
         usable = up.settled & down.settled & same_units(up, down)
         wanted.append(((up.effort - down.effort) / (4 * size))[usable])
@@ -108,21 +113,6 @@ def finite_differences(optimum: Optimum, seed: int, size: float = 1e-6) -> dict[
             errors[k].append((row @ d)[usable] - wanted[-1])
     scale = float(torch.cat(wanted).norm())
     return {k: float(torch.cat(e).norm()) / scale if scale > 0 else 0.0 for k, e in errors.items()}
-
-
-def _only(layout: Layout, flat: Tensor, layer: int) -> Tensor:
-    """The part of a (P,) direction that belongs to one layer."""
-    kept = torch.zeros_like(flat)
-    old, new = layout.views(flat.unsqueeze(0)), layout.views(kept.unsqueeze(0))
-    new.weights[layer].copy_(old.weights[layer])
-    new.biases[layer].copy_(old.biases[layer])
-    return kept
-
-
-def same_units(one: Optimum, other: Optimum) -> Tensor:
-    """(n,): whether the same units are on."""
-    same = [((a[1] > 0) == (b[1] > 0)).all(1) for a, b in zip(one.hidden, other.hidden, strict=True)]
-    return torch.stack(same).all(0) if same else torch.ones_like(one.settled)
 
 
 def printed_condition(optimum: Optimum) -> dict[str, float]:
@@ -159,25 +149,8 @@ def _excess(
     }
 
 
-def selectivity(optimum: Optimum) -> dict[str, float]:
-    """How the hidden effort is spread: its rank correlation with the rates, and its share on silent units."""
-    f = torch.cat([state[1] for state in optimum.hidden], 1)
-    r = torch.cat([state[2] for state in optimum.hidden], 1)
-    spent = optimum.psi.square()
-    silent = (spent * (f == 0)).sum(1) / spent.sum(1)
-    each = [rank_correlation(row[on > 0], on[on > 0]) for row, on in zip(spent, f, strict=True)]
-    good = optimum.settled
-    return {
-        "correlation": _median(torch.tensor(each, dtype=f.dtype, device=f.device), good),
-        "silent": _median(silent, good),
-        "displacement": _median((r - f).square().sum(1), good),
-    }
-
-
-def rank_correlation(a: Tensor, b: Tensor) -> float:
-    """Spearman's."""
-    ranks = torch.stack([t.argsort().argsort().double() for t in (a, b)])
-    return float(torch.corrcoef(ranks)[0, 1]) if len(a) > 1 else 0.0
+def _spread_of(optimum: Optimum) -> dict[str, float]:
+    return {name: _median(values, optimum.settled) for name, values in selectivity(optimum).items()}
 
 
 def cosines(setting: Setting, theta: Tensor, x: Tensor, y: Tensor, optimum: Optimum) -> dict[str, Any]:
@@ -203,18 +176,6 @@ def _angle(layout: Layout, a: Tensor, b: Tensor) -> dict[str, list[float]]:
         "sample": [float(v.mean()) for v in layer_cosines(layout, a, b)],
         "batch": [float(v) for v in layer_cosines(layout, a.mean(0, True), b.mean(0, True))],
     }
-
-
-def layer_cosines(layout: Layout, a: Tensor, b: Tensor) -> list[Tensor]:
-    """(n,) per layer, and of all parameters together; samples without a direction are left out."""
-    found = []
-    one, other = layout.views(a), layout.views(b)
-    for i in range(len(layout.sizes) - 1):
-        pair = [torch.cat([t.weights[i].flatten(1), t.biases[i]], 1) for t in (one, other)]
-        found.append(pair)
-    found.append([a, b])
-    usable = [(u.norm(dim=1) > 0) & (v.norm(dim=1) > 0) for u, v in found]
-    return [torch.cosine_similarity(u[ok], v[ok], eps=1e-300) for (u, v), ok in zip(found, usable, strict=True)]
 
 
 def _median(values: Tensor, where: Tensor) -> float:
@@ -306,11 +267,13 @@ _FORMS = ("multiplicative", "additive")
 
 
 def _ratios(efforts: Sequence[dict[str, Any]], kind: str) -> list[float]:
-    return np.nanmean([[each["ratio"] for each in seed[kind]] for seed in efforts], 0).tolist()
+    ratios: list[float] = np.nanmean([[each["ratio"] for each in seed[kind]] for seed in efforts], 0).tolist()
+    return ratios
 
 
 def _cosine(cosine: Sequence[dict[str, Any]], feedback: str, reference: str, over: str) -> list[float]:
-    return np.mean([c[feedback][reference][over] for c in cosine], 0).tolist()
+    means: list[float] = np.mean([c[feedback][reference][over] for c in cosine], 0).tolist()
+    return means
 
 
 def _direction_claim(cosine: Sequence[dict[str, Any]]) -> Claim:
@@ -328,18 +291,23 @@ def _direction_claim(cosine: Sequence[dict[str, Any]]) -> Claim:
     )
 
 
+_TRAINED_FEEDBACKS = ("jacobian", "least control")
+
+
+def _spread(a: Sequence[float], b: Sequence[float]) -> float:
+    """The standard deviation over seeds of two sets together, at least half a point."""
+    return max(0.5, math.sqrt((float(np.var(a, ddof=1)) + float(np.var(b, ddof=1))) / 2))
+
+
 def _training_claim(training: dict[str, Any]) -> Claim:
     methods = training["methods"]
     told = "; ".join(f"{name} {mean_std(found['accuracy'])} %" for name, found in methods.items())
-    gaps = [
-        float(np.mean(methods[f"exact, {k}"]["accuracy"])) - float(np.mean(methods[f"local, {k}"]["accuracy"]))
-        for k in ("jacobian", "least control")
-    ]
+    pairs = [(methods[f"exact, {k}"]["accuracy"], methods[f"local, {k}"]["accuracy"]) for k in _TRAINED_FEEDBACKS]
     return Claim(
-        "Nothing is lost by the local rule against the exact descent.",
+        "The local rule learns as well as the exact descent would.",
         "not examined",
         f"digits, {training['steps']} steps, rate chosen on validation: {told}",
-        verdict(*(gap < 0.5 for gap in gaps)),
+        verdict(*(float(np.mean(exact)) - float(np.mean(local)) < _spread(exact, local) for exact, local in pairs)),
     )
 
 
@@ -397,11 +365,11 @@ def _draw_selectivity(axis: Axes, found: Sequence[dict[str, Any]]) -> None:
 
 
 def _draw_cosines(axis: Axes, cosine: Sequence[dict[str, Any]]) -> None:
-    names = ("exact", "theorem", "back-propagation")
+    labels = {"exact": "exact descent", "theorem": "theorem, least control", "back-propagation": "back-propagation"}
     layers = len(cosine[0]["jacobian"]["exact"]["sample"])
-    for k, name in enumerate(names):
+    for k, name in enumerate(labels):
         for feedback, line in (("jacobian", "o-"), ("least_control", "s:")):
-            label = f"{name}" if feedback == "jacobian" else None
+            label = labels[name] if feedback == "jacobian" else None
             axis.plot(
                 range(layers), _cosine(cosine, feedback, name, "sample"), line, color=COLOURS[k], label=label, ms=3
             )
