@@ -249,7 +249,8 @@ def outside(signals: Sequence[Tensor], Q: Sequence[Tensor]) -> Tensor:
     basis, values, _ = torch.linalg.svd(columns, full_matrices=False)
     basis = basis * (values > 1e-10 * values[:, :1]).unsqueeze(1)
     inside = basis @ (basis.transpose(1, 2) @ psi.unsqueeze(-1))
-    return (psi - inside.squeeze(-1)).norm(dim=1) / psi.norm(dim=1)
+    share: Tensor = (psi - inside.squeeze(-1)).norm(dim=1) / psi.norm(dim=1)
+    return share
 
 
 def feedforward_jacobian(optimum: Optimum) -> Tensor:

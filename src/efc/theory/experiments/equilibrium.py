@@ -225,8 +225,8 @@ def _balance_claim(numbers: Numbers) -> Claim:
         "With preservation it rests where log f = -gamma, that is, psi = 0.",
         "convergence theorem, beta > 0",
         f"exact descent of |psi*|^2: {exact}. Local rule, one sample, every weight important, at rest: |psi| / "
-        f"|gamma| = {ratios[-1][0]:.2f}, |psi + gamma| / |gamma| at most {max(s for _, s in ratios):.0e} (psi = -gamma, "
-        "f = phi, is the proof's other branch)",
+        f"|gamma| = {ratios[-1][0]:.2f}, |psi + gamma| / |gamma| at most {max(s for _, s in ratios):.0e} (psi = "
+        "-gamma, f = phi, is the proof's other branch)",
         verdict(max(left.values()) < 0.2, max(p for p, _ in ratios) < 0.1),
     )
 

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAMBDAS = (1e-3, 1e-2, 1e-1)
-GAIN = 1e8
+GAIN = 1e10
 """At which the controller reaches its target for all purposes."""
-REACHED = 1e-3
+REACHED = 1e-4
 """How far, in its logarithm, an output rate may be from its target to count as the same output."""
 FEEDBACKS = ("jacobian", "least_control")
 TRAINED: dict[str, tuple[Descent, str]] = {
