@@ -42,7 +42,7 @@ def measure(sizes: tuple[int, ...], runs: int, batch: int, repeats: int, sweeps:
         "sgd_ratio": seconds["sgd"] / seconds["backprop"],
         "backprop_ms": 1e3 * seconds["backprop"],
         "efc_ms": 1e3 * seconds["efc"],
-        "sweeps": float(torch.stack([t["sweeps"] for t in told]).mean()),
+        "sweeps": float(torch.stack([t["sweeps"] for t in told]).sum()) / samples,
         "settled_%": 100 - 100 * float(torch.stack([t["unsettled"] for t in told]).sum()) / samples,
     }
 

@@ -113,6 +113,9 @@ def test_stopped_at_every_boundary_and_gone_on_with_is_the_whole_bit_for_bit(
             assert torch.equal(torch.nan_to_num(value), torch.nan_to_num(state[key])), key
     np.testing.assert_array_equal(whole.result().confusion, part.result().confusion)
     np.testing.assert_equal(whole.result().unsettled, part.result().unsettled)
+    efforts = [vars(t.result().effort or object) for t in (whole, part)]
+    for name in ("psi", "gamma", "unsettled"):
+        np.testing.assert_equal(efforts[0].get(name), efforts[1].get(name))
 
 
 class Oracle(SGD):

@@ -7,32 +7,56 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from efc.cli_bench import bench_command, sweep_command
 from efc.cli_common import (
-    METHODS_HELP,
     CheckpointMinutes,
+    Dataset,
+    Device,
+    Encoder,
     Engines,
+    Heads,
+    Log,
+    Methods,
     RayAddress,
     Workers,
     check_folder,
     conclude,
+    session_in,
 )
+from efc.cli_complete import one_of, several_of
 from efc.cli_data import app as data_app
 from efc.cli_doctor import doctor_command
 from efc.cli_report import plot_command, report_command
 from efc.cli_runs import app as runs_app
 from efc.cli_theory import theory_command
 from efc.config import load_yaml, make_config, parse_set
+from efc.core import ACTIVATIONS, SOLVERS
 from efc.environment import code_version
 from efc.errors import EFCError
+from efc.evaluation import EVALUATED
 from efc.runs.files import write_atomically
-from efc.session import Means, Session
+from efc.session import Means
+from efc.streams import SCENARIOS
+
+# \b: not to be wrapped.
+EPILOG = """\b
+Examples:
+  efc run --methods efc,ewc,sgd --seeds 5 --out results/first
+  efc report results/first --open
+  efc bench --datasets digits,mnist --methods all --log tensorboard
+  efc sweep --method efc --dataset digits --trials 64
+
+\b
+Exit codes: 0 done; 1 a method or a logger failed, other results are stored;
+2 a mistake in what was asked for; 130 interrupted, the same command goes on.
+"""
 
 app = typer.Typer(
     help="Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept.",
+    epilog=EPILOG,
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -53,33 +77,39 @@ def _common(
     """Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept."""
 
 
-@app.command(name="run")
+@app.command(name="run", short_help="Train methods on a stream of tasks and compare them.")
 def run_command(
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="digits (default), mnist, fashion-mnist, cifar10, tiny-imagenet, npz:FILE or folder:DIR."),
-    ] = None,
-    encoder: Annotated[str | None, typer.Option(help="Frozen encoder: none, efficientnet-lite0 or resnet18.")] = None,
+    dataset: Dataset = None,
+    encoder: Encoder = None,
     encoder_weights: Annotated[str | None, typer.Option(help="Weights for resnet18, torchvision's layout.")] = None,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks. Default: 5 (tiny-imagenet: 10).")] = None,
     classes_per_task: Annotated[int | None, typer.Option(help="Default: 2 (tiny-imagenet: 20).")] = None,
     data_dir: Annotated[
         str | None, typer.Option(help="Where data are kept. Default: $EFC_DATA or the cache folder.")
     ] = None,
-    scenario: Annotated[str | None, typer.Option(help="class, task, domain: one or several, with commas.")] = None,
-    methods: Annotated[str | None, typer.Option(help=METHODS_HELP)] = None,
-    head: Annotated[
+    scenario: Annotated[
         str | None,
-        typer.Option(help="random, least_squares, analytic: one or several. Default: each method's shipped one."),
+        typer.Option(help="class, task, domain: one or several, with commas.", autocompletion=several_of(SCENARIOS)),
     ] = None,
+    methods: Methods = None,
+    head: Heads = None,
     seeds: Annotated[int | None, typer.Option(help="How many runs, side by side, from seed 0 on. Default: 5.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers. Default: 100,100.")] = None,
-    activation: Annotated[str | None, typer.Option(help="relu, softplus, tanh or sigmoid.")] = None,
-    solver: Annotated[
-        str | None, typer.Option(help="EFC's solver: relaxation, fixed_point, anderson, newton or steady_state.")
+    activation: Annotated[
+        str | None, typer.Option(help="relu, softplus, tanh or sigmoid.", autocompletion=one_of(ACTIVATIONS))
     ] = None,
-    evaluate: Annotated[str | None, typer.Option(help="Measure on test (default) or validation data.")] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            help="EFC's solver: relaxation, fixed_point, anderson, newton or steady_state.",
+            autocompletion=one_of(SOLVERS),
+        ),
+    ] = None,
+    evaluate: Annotated[
+        str | None,
+        typer.Option(help="Measure on test (default) or validation data.", autocompletion=one_of(EVALUATED)),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file, such as a saved config.yaml.")] = None,
     preset: Annotated[Path | None, typer.Option(help="Options found by efc sweep.")] = None,
     set_: Annotated[
@@ -87,11 +117,12 @@ def run_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Results folder. Default: results/DATASET-HASH.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Compute again what --out holds already.")] = False,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    device: Device = None,
     engine: Engines = None,
     workers: Workers = None,
     ray_address: RayAddress = None,
     checkpoint_minutes: CheckpointMinutes = 5.0,
+    log: Log = None,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document on stdout.")] = False,
 ) -> None:
     """Train methods on a stream of tasks and compare them.
@@ -111,28 +142,27 @@ def run_command(
         {key: value for key, value in flags.items() if value is not None},
         *(parse_set(text) for text in set_ or []),
     )
-    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes)
+    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, log=log or ())
     folder = out or Path("results") / f"{resolved.dataset.replace(':', '-').replace('/', '-')}-{resolved.digest()[:8]}"
     check_folder(folder, resolved.to_yaml(), overwrite)
-    console = Console(stderr=True)
-    with Session(folder, means, console) as session:
+    with session_in(folder, means) as session:
         write_atomically(folder / "config.yaml", resolved.to_yaml())
         plan = session.plan([resolved])
         if overwrite:
-            session.store.forget([run.id for run in plan.runs])
+            session.forget(plan)
             plan = session.plan([resolved])
         for text in plan.described:
             session.tell(text)
         conclude(session, plan, session.compute(plan), json)
 
 
-app.command(name="bench")(bench_command)
-app.command(name="sweep")(sweep_command)
-app.command(name="report")(report_command)
-app.command(name="plot")(plot_command)
-app.command(name="theory")(theory_command)
-app.command(name="doctor")(doctor_command)
-app.add_typer(runs_app, name="runs")
+app.command(name="bench", short_help="Methods x data sets x scenarios x seeds, from one store.")(bench_command)
+app.command(name="sweep", short_help="Search for good settings on validation data.")(sweep_command)
+app.command(name="report", short_help="Write the page with table and figures.")(report_command)
+app.command(name="plot", short_help="Draw a figure for a paper.")(plot_command)
+app.command(name="theory", short_help="Put the paper's claims to the test.")(theory_command)
+app.command(name="doctor", short_help="Say what is installed, what is missing, how to mend it.")(doctor_command)
+app.add_typer(runs_app, name="runs", short_help="List, show, compare and export stored runs.")
 app.add_typer(data_app, name="data")
 
 

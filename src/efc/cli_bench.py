@@ -9,29 +9,36 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from efc.cli_common import (
-    METHODS_HELP,
+    DATASETS,
     CheckpointMinutes,
+    Device,
+    Encoder,
     Engines,
+    Heads,
+    Log,
+    Methods,
     RayAddress,
     Workers,
     command_line,
     conclude,
+    session_in,
 )
+from efc.cli_complete import one_of, several_of
 from efc.cli_paper import bench_paper
 from efc.config import RunConfig, load_yaml, make_config, parse_set
-from efc.display import duration
+from efc.display import duration, make_console
 from efc.errors import EFCError, choose
 from efc.estimate import estimates
 from efc.experiment import Plan
-from efc.learners import find_learner
+from efc.learners import LEARNERS, find_learner
 from efc.paper_bench import COLUMNS
 from efc.runs.files import write_atomically
 from efc.runs.identity import digest
 from efc.session import Means, Session, usual_workers
+from efc.streams import SCENARIOS
 from efc.sweep import (
     FIRST_SEED,
     PACKERS,
@@ -55,11 +62,18 @@ Sets = Annotated[list[str] | None, typer.Option("--set", help="Any setting, e.g.
 def bench_command(
     what: Annotated[str | None, typer.Argument(help="paper: the paper's whole table, from presets alone.")] = None,
     datasets: Annotated[
-        str | None, typer.Option(help="One or several; with a frozen encoder as cifar10@resnet18. Default: digits.")
+        str | None,
+        typer.Option(
+            help="One or several; with a frozen encoder as cifar10@resnet18. Default: digits.",
+            autocompletion=several_of(DATASETS),
+        ),
     ] = None,
-    methods: Annotated[str | None, typer.Option(help=METHODS_HELP)] = None,
-    scenarios: Annotated[str | None, typer.Option(help="class, task, domain: one or several.")] = None,
-    head: Annotated[str | None, typer.Option(help="random, least_squares, analytic: one or several.")] = None,
+    methods: Methods = None,
+    scenarios: Annotated[
+        str | None,
+        typer.Option(help="class, task, domain: one or several.", autocompletion=several_of(SCENARIOS)),
+    ] = None,
+    head: Heads = None,
     seeds: Annotated[int | None, typer.Option(help="How many runs of each, from seed 0 on. Default: 5.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers. Default: 100,100.")] = None,
@@ -68,11 +82,12 @@ def bench_command(
     set_: Sets = None,
     data_dir: Annotated[str | None, typer.Option(help="Where data are kept.")] = None,
     out: Annotated[Path, typer.Option(help="Results folder; may hold many benchmarks.")] = Path("results/bench"),
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    device: Device = None,
     engine: Engines = None,
     workers: Workers = None,
     ray_address: RayAddress = None,
     checkpoint_minutes: CheckpointMinutes = 5.0,
+    log: Log = None,
     pack: Annotated[int | None, typer.Option(help="Runs trained side by side at most. Default: what fits.")] = None,
     features: Annotated[
         list[str] | None, typer.Option(help="For paper: features in place of an encoder's, cifar10-resnet18=npz:FILE.")
@@ -82,7 +97,7 @@ def bench_command(
 ) -> None:
     """Methods x data sets x scenarios x seeds: what is stored is not computed again.
 
-    For instance: efc bench --datasets digits,mnist --methods all --scenarios class,task --seeds 5
+    For instance: efc bench --datasets digits,mnist --methods all --seeds 5
     """
     if what is not None:
         choose("bench", what, ("paper",))
@@ -93,9 +108,14 @@ def bench_command(
                 raise EFCError(f"{name}: the paper's table is fixed; leave it out")
         given = {"seeds": seeds, "device": device, "data_dir": data_dir}
         means = Means(
-            engine or "local", workers or usual_workers(device or "auto"), ray_address, checkpoint_minutes, pack
+            engine or "local",
+            workers or usual_workers(device or "auto"),
+            ray_address,
+            checkpoint_minutes,
+            pack,
+            log or (),
         )
-        with Session(out, means, Console(stderr=True)) as session:
+        with session_in(out, means) as session:
             bench_paper(
                 session, (datasets or ",".join(COLUMNS)).split(","), scenarios.split(",") if scenarios else (),
                 features or (), {key: value for key, value in given.items() if value is not None}, show_plan,
@@ -115,8 +135,10 @@ def bench_command(
         make_config({"dataset": name, "encoder": encoder}, file, given, *(parse_set(text) for text in set_ or []))
         for name, encoder in _datasets(named)
     ]
-    means = Means(engine or "local", workers or usual_workers(configs[0].device), ray_address, checkpoint_minutes, pack)
-    with Session(out, means, Console(stderr=True)) as session:
+    means = Means(
+        engine or "local", workers or usual_workers(configs[0].device), ray_address, checkpoint_minutes, pack, log or ()
+    )
+    with session_in(out, means) as session:
         plan = session.plan(configs)
         show_plan(session, plan)
         if not plan_only:
@@ -152,17 +174,28 @@ def show_plan(session: Session, plan: Plan) -> None:
 
 
 def sweep_command(
-    method: Annotated[str, typer.Option(help="One or several methods, or your own as module:Class.")] = "efc",
-    dataset: Annotated[str, typer.Option(help="The data set.")] = "digits",
-    encoder: Annotated[str | None, typer.Option(help="Frozen encoder.")] = None,
-    scenario: Annotated[str, typer.Option(help="class, task, domain: one or several.")] = "class",
-    head: Annotated[str | None, typer.Option(help="Head policy, one or several. Default: the shipped one.")] = None,
+    method: Annotated[
+        str,
+        typer.Option(help="One or several methods, or your own as module:Class.", autocompletion=several_of(LEARNERS)),
+    ] = "efc",
+    dataset: Annotated[str, typer.Option(help="The data set.", autocompletion=one_of(DATASETS))] = "digits",
+    encoder: Encoder = None,
+    scenario: Annotated[
+        str,
+        typer.Option(help="class, task, domain: one or several.", autocompletion=several_of(SCENARIOS)),
+    ] = "class",
+    head: Heads = None,
     trials: Annotated[int, typer.Option(help="Settings to try.")] = 64,
     seeds: Annotated[int, typer.Option(help="Seeds per setting.")] = 1,
     finalists: Annotated[int, typer.Option(help="The best so many settings are tried again...")] = 0,
     final_seeds: Annotated[int, typer.Option(help="... on so many further seeds, which decide.")] = 5,
-    sampler: Annotated[str, typer.Option(help="random, narrowing, grid or optuna.")] = "random",
-    packer: Annotated[str, typer.Option(help="axis: settings train side by side; none: one by one.")] = "axis",
+    sampler: Annotated[
+        str, typer.Option(help="random, narrowing, grid or optuna.", autocompletion=one_of(SAMPLERS))
+    ] = "random",
+    packer: Annotated[
+        str,
+        typer.Option(help="axis: settings train side by side; none: one by one.", autocompletion=one_of(PACKERS)),
+    ] = "axis",
     storage: Annotated[str | None, typer.Option(help="Optuna storage URL. Default: the store's own file.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers.")] = None,
@@ -174,11 +207,12 @@ def sweep_command(
     data_dir: Annotated[str | None, typer.Option(help="Where data are kept.")] = None,
     out: Annotated[Path, typer.Option(help="Results folder.")] = Path("results/sweep"),
     preset: Annotated[Path | None, typer.Option(help="Preset file to add to. Default: OUT/DATASET.yaml.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    device: Device = None,
     engine: Engines = None,
     workers: Workers = None,
     ray_address: RayAddress = None,
     checkpoint_minutes: CheckpointMinutes = 5.0,
+    log: Log = None,
 ) -> None:
     """Search a method's declared space on the validation split; the best setting becomes a preset file.
 
@@ -196,12 +230,13 @@ def sweep_command(
     given = {key: value for key, value in flags.items() if value is not None}
     together = make_config(given, *(parse_set(text) for text in set_ or []), shipped=False)
     spaces = [space_of(find_learner(row.method), row.head, parse_axes(axes or [])) for row in together.rows]
-    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, None if packer == "axis" else 1)
+    at_most = None if packer == "axis" else 1
+    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, at_most, log or ())
     file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"
     how = f"{sampler}, {seeds} seeds from {FIRST_SEED} on, a quarter of the training data held out"
     if finalists:
         how += f"; the best {finalists} again on {final_seeds} further seeds"
-    with Session(out, means, Console(stderr=True)) as session:
+    with session_in(out, means) as session:
         for row, space in zip(together.rows, spaces, strict=True):
             base = replace(together, rows=(row,))
             tried = ranked(_search(session, base, space, trials, seeds, sampler, storage))
@@ -220,7 +255,7 @@ def _show_search(session: Session, base: RunConfig, space: Space, tried: Tried, 
     table = Table("validation %", "setting", title=f"{row.method}, {row.head} head, {row.scenario}-IL")
     for score, setting in tried[:5]:
         table.add_row(f"{score:.2f}", ", ".join(f"{key}={_short(value)}" for key, value in setting.items()))
-    Console().print(table)
+    make_console().print(table)
     for name in on_border(space, tried[0][1]):
         session.tell(
             f"{name}: the best value lies on the border of the search ({space[name][0]:g} to {space[name][1]:g})"

@@ -4,30 +4,84 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from efc.cli_complete import one_of, several_of
 from efc.config import DEFAULT_METHODS
-from efc.display import results_table, warnings
+from efc.data.store import SPECS
+from efc.display import make_console, results_table, warnings
+from efc.encoders import ENCODERS
 from efc.errors import EFCError
 from efc.experiment import Plan
-from efc.learners import LEARNERS
+from efc.learners import HEADS, LEARNERS
+from efc.loggers import LOGGERS
 from efc.runs.driver import Report
-from efc.session import Session, where_results_are, write_results
+from efc.session import ENGINES, Means, Session, where_results_are, write_results
 
+DATASETS = ("digits", *SPECS, "npz:", "folder:")
 METHODS_HELP = (
     f"all, or one or several of {', '.join(LEARNERS)}, or your own as module:Class. "
     f"Default: {','.join(DEFAULT_METHODS)}."
 )
-Engines = Annotated[str | None, typer.Option("--engine", help="local (default) or ray.")]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        help="digits (default), mnist, fashion-mnist, cifar10, tiny-imagenet, npz:FILE or folder:DIR.",
+        autocompletion=one_of(DATASETS),
+    ),
+]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder", help="Frozen encoder: none, efficientnet-lite0 or resnet18.", autocompletion=one_of(ENCODERS)
+    ),
+]
+Methods = Annotated[
+    str | None, typer.Option("--methods", help=METHODS_HELP, autocompletion=several_of(["all", *LEARNERS]))
+]
+Heads = Annotated[
+    str | None,
+    typer.Option(
+        "--head",
+        help="random, least_squares, analytic: one or several. Default: each method's shipped one.",
+        autocompletion=several_of(HEADS),
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="auto, cpu, cuda or cuda:N.", autocompletion=one_of(["auto", "cpu", "cuda"])),
+]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        help="csv, tensorboard, mlflow, wandb: one or several, into OUT/logs.",
+        autocompletion=several_of(LOGGERS),
+    ),
+]
+Engines = Annotated[
+    str | None, typer.Option("--engine", help="local (default) or ray.", autocompletion=one_of(ENGINES))
+]
 Workers = Annotated[int | None, typer.Option("--workers", help="Worker processes, pinned to cores or GPUs.")]
 RayAddress = Annotated[str | None, typer.Option("--ray-address", help="Ray cluster: auto, or HOST:PORT.")]
 CheckpointMinutes = Annotated[
     float, typer.Option("--checkpoint-minutes", help="Checkpoint at least this often; tasks and epochs aside.")
 ]
+
+
+@contextmanager
+def session_in(folder: Path, means: Means) -> Iterator[Session]:
+    """A session that speaks on stderr; exit code 1 at its end if a logger has failed."""
+    with Session(folder, means, make_console(stderr=True)) as session:
+        yield session
+    if session.logs.failed:
+        raise typer.Exit(1)
 
 
 def check_folder(folder: Path, settings: str, overwrite: bool) -> None:
@@ -62,7 +116,7 @@ def conclude(session: Session, plan: Plan, report: Report, json: bool) -> None:
         if json:
             print(text)
         else:
-            Console().print(results_table(document))
+            make_console().print(results_table(document))
         session.tell(where_results_are(session.folder))
     for pack, message in report.failures:
         session.tell(f"Failed: {pack.label}: {message}")

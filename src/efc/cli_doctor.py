@@ -23,6 +23,9 @@ EXTRAS = {
     "efficientnet-lite-pytorch": ("encoders", "the encoder efficientnet-lite0"),
     "optuna": ("optuna", "efc sweep --sampler optuna"),
     "ray": ("ray", "--engine ray"),
+    "tensorboard": ("tensorboard", "--log tensorboard"),
+    "mlflow-skinny": ("mlflow", "--log mlflow"),
+    "wandb": ("wandb", "--log wandb"),
 }
 NEEDED = ("torch", "numpy", "scikit-learn", "safetensors", "typer", "rich", "PyYAML")
 
@@ -30,7 +33,10 @@ NEEDED = ("torch", "numpy", "scikit-learn", "safetensors", "typer", "rich", "PyY
 def doctor_command(
     data_dir: Annotated[Path | None, typer.Option(help="Where data are kept. Default: $EFC_DATA or the cache.")] = None,
 ) -> None:
-    """Versions, devices, data; what is missing and the command that would mend it. Exit code 1 if efc cannot run."""
+    """Versions, devices, data; what is missing and the command that would mend it. Exit code 1 if efc cannot run.
+
+    For instance: efc doctor --data-dir data
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     machine = f"{platform.system()} {platform.machine()}, {cores} cores"
     print(f"efc {code_version()}, Python {platform.python_version()}, {machine}")

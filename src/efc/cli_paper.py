@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from efc.cli_common import command_line
+from efc.display import make_console
 from efc.errors import EFCError
 from efc.paper_bench import BOTH, COLUMNS, config_of, document, entries, markdown, table, to_csv
 from efc.runs.files import to_json, write_atomically
@@ -60,7 +60,7 @@ def bench_paper(
         if json:
             print(text)
         else:
-            Console(width=max(Console().width, 60 + 22 * 2 * len(columns))).print(table(found))
+            make_console(width=max(make_console().width, 60 + 22 * 2 * len(columns))).print(table(found))
         add_report(session.folder, plan.document(report, command_line()), session.tell)
         session.tell(where_results_are(session.folder))
     for pack, message in report.failures:

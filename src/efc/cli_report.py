@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from efc.cli_complete import one_of
 from efc.errors import EFCError, choose
+from efc.figures import FORMATS, KINDS, WIDTHS, draw, save
 from efc.report import read_document, write_report
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Results folder, as given to --out.")]
@@ -23,6 +25,8 @@ def report_command(
     """Write report.html: table, figures, configuration, in one file that needs no network.
 
     `efc run` and `efc bench` write it too.
+
+    For instance: efc report results/demo --open
     """
     path = write_report(folder, read_document(folder))
     print(path)
@@ -32,9 +36,13 @@ def report_command(
 
 def plot_command(
     folder: Folder,
-    kind: Annotated[str, typer.Option(help="matrix, curves or confusion.")] = "matrix",
-    format_: Annotated[str, typer.Option("--format", help="pdf, svg or png.")] = "pdf",
-    width: Annotated[str, typer.Option(help="column (3.4 in) or page (7 in).")] = "column",
+    kind: Annotated[
+        str, typer.Option(help="matrix, curves, confusion or effort.", autocompletion=one_of(KINDS))
+    ] = "matrix",
+    format_: Annotated[str, typer.Option("--format", help="pdf, svg or png.", autocompletion=one_of(FORMATS))] = "pdf",
+    width: Annotated[
+        str, typer.Option(help="column (3.4 in) or page (7 in).", autocompletion=one_of(WIDTHS))
+    ] = "column",
     where: Annotated[list[str] | None, typer.Option(help="Only these rows, e.g. method=efc; may be repeated.")] = None,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: DIR/KIND.FORMAT.")] = None,
 ) -> None:
@@ -42,8 +50,6 @@ def plot_command(
 
     For instance: efc plot results/demo --kind curves --format pdf --where scenario=class
     """
-    from efc.figures import FORMATS, KINDS, WIDTHS, draw, save
-
     choose("--kind", kind, KINDS)
     choose("--format", format_, FORMATS)
     choose("--width", width, WIDTHS)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from efc.errors import EFCError, suggest
+from efc.runs.identity import flatten
 from efc.runs.store import Store
 
 app = typer.Typer(help="Look into a results folder: list, show, compare and export its runs.", no_args_is_help=True)
@@ -33,7 +34,10 @@ def list_command(
     folder: Folder = DEFAULT,
     where: Annotated[list[str] | None, typer.Option(help="Only these, e.g. method=efc; may be repeated.")] = None,
 ) -> None:
-    """All finished runs."""
+    """All finished runs.
+
+    For instance: efc runs list --in results/bench --where method=efc
+    """
     table = Table(*COLUMNS)
     with open_folder(folder) as store:
         for row in select(store, where or []):
@@ -73,7 +77,10 @@ def show(
     run: Annotated[str, typer.Argument(metavar="ID", help="The beginning of a run's id is enough.")],
     folder: Folder = DEFAULT,
 ) -> None:
-    """One run: its settings and what came of it, as JSON."""
+    """One run: its settings and what came of it, as JSON.
+
+    For instance: efc runs show 3f2a --in results/bench
+    """
     with open_folder(folder) as store:
         key, settings, result = find(store, run)
     print(json.dumps({"id": key, "settings": settings, "result": result}, indent=1))
@@ -83,10 +90,13 @@ def show(
 def compare(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Two or more runs.")], folder: Folder = DEFAULT
 ) -> None:
-    """Side by side: in what settings runs differ, and all their measures."""
+    """Side by side: in what settings runs differ, and all their measures.
+
+    For instance: efc runs compare 3f2a 91bc --in results/bench
+    """
     with open_folder(folder) as store:
         found = [find(store, prefix) for prefix in ids]
-    flat = [_flatten(settings) for _, settings, _ in found]
+    flat = [flatten(settings) for _, settings, _ in found]
     table = Table("", *(key for key, _, _ in found))
     names = dict.fromkeys(name for each in flat for name in each)
     for name in names:
@@ -105,12 +115,15 @@ def export(
     folder: Folder = DEFAULT,
     where: Annotated[list[str] | None, typer.Option(help="Only these, e.g. method=efc.")] = None,
 ) -> None:
-    """All finished runs as CSV: settings, options and measures in columns."""
+    """All finished runs as CSV: settings, options and measures in columns.
+
+    For instance: efc runs export --in results/bench --csv runs.csv
+    """
     with open_folder(folder) as store:
         lines = []
         for row in select(store, where or []):
             key, settings, result = find(store, row[0])
-            lines.append({"id": key} | _flatten(settings) | result["metrics"] | {"seconds": result["seconds"]})
+            lines.append({"id": key} | flatten(settings) | result["metrics"] | {"seconds": result["seconds"]})
     names = list(dict.fromkeys(name for line in lines for name in line))
     try:
         target = sys.stdout if str(csv_file) == "-" else csv_file.open("w", newline="", encoding="utf-8")
@@ -130,9 +143,3 @@ class _Open:
 
     def __exit__(self, *error: object) -> None:
         return None
-
-
-def _flatten(settings: dict[str, Any]) -> dict[str, Any]:
-    """Options become columns of their own: ``options.lr``."""
-    plain = {key: value for key, value in settings.items() if key != "options"}
-    return plain | {f"options.{key}": value for key, value in settings["options"].items()}

@@ -11,22 +11,31 @@ from rich.console import Console
 from rich.table import Table
 
 from efc.cli_common import command_line
+from efc.cli_complete import one_of
 from efc.environment import pick_device
 from efc.errors import choose
-from efc.streams.load import check_name
+from efc.runs.files import to_json, write_atomically
+from efc.streams.load import DATASETS, check_name
 
 STYLES = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
 
 
+def _offered(incomplete: str) -> list[str]:
+    from efc.theory.experiments import EXPERIMENTS
+
+    return [name for name in EXPERIMENTS if name.startswith(incomplete)]
+
+
 def theory_command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments; none: list them.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments; none: list them.", autocompletion=_offered),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small net on the embedded digits, under two minutes.")
-    ] = False,
-    dataset: Annotated[str | None, typer.Option(help="mnist (default), or any other data set.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small net on the embedded digits.")] = False,
+    dataset: Annotated[
+        str | None, typer.Option(help="mnist (default), or any other data set.", autocompletion=one_of(DATASETS))
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds 0, 1, ... (5; --quick: 3).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder. Default: results/theory-DATASET.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Measure again what --out holds already.")] = False,
@@ -41,7 +50,7 @@ def theory_command(
     when the same command is given again.
     """
     from efc.theory.experiments import EXPERIMENTS
-    from efc.theory.run import examine, markdown
+    from efc.theory.run import examine, markdown, without_numbers
     from efc.theory.situation import QUICK, Scale
 
     if not names and not all_:
@@ -58,9 +67,8 @@ def theory_command(
         chosen or list(EXPERIMENTS.values()), scale, folder, pick_device(device), command_line(),
         lambda text: console.print(text, markup=False, highlight=False), overwrite,
     )  # fmt: skip
-    from efc.runs.files import to_json, write_atomically
-
     write_atomically(folder / "theory.md", markdown(found))
+    write_atomically(folder / "theory.json", to_json([without_numbers(document) for document in found]))
     if json:
         print(to_json(found))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -9,11 +10,23 @@ from typing import Any, Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
 from efc.paper import reported
 from efc.runs.plan import Pack
+
+
+def make_console(stderr: bool = False, width: int | None = None) -> Console:
+    """Where to speak. A notebook shows what a terminal would as rubbish: there it is spoken to like a log file.
+
+    The kernel also passes on to its shell commands that they should colour, which would make them think the same.
+    """
+    if "JPY_PARENT_PID" in os.environ or "matplotlib_inline" in os.environ.get("MPLBACKEND", ""):
+        return Console(
+            stderr=stderr, width=width or 80, force_terminal=False, force_jupyter=False, force_interactive=False
+        )
+    return Console(stderr=stderr, width=width)
 
 
 def results_table(document: dict[str, Any]) -> RenderableType:
@@ -135,29 +148,41 @@ def _amount(n: float) -> str:
 
 
 class PackProgress:
-    """A live bar per pack and one for all on a terminal; one line per learned task in a log file."""
+    """A live bar per pack and one for all on a terminal; in a log file now and then a line, with the time left.
+
+    There, every pack's end is told, of the tasks' ends the first ``FREE`` and then one in ten seconds, and of the
+    epochs' ends one in a minute: a log grows with the work and the time, but not with the epochs.
+    """
+
+    FREE, TASK, EPOCH = 100, 10.0, 60.0
 
     def __init__(self, packs: Sequence[Pack], console: Console) -> None:
         self.console = console
         self.transfers = Transfers(console)
         self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[at]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            # Eighty columns: where it is tight the name is cut, not the numbers.
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=44)),
+            BarColumn(bar_width=8),
+            TextColumn("{task.fields[at]}", table_column=Column(no_wrap=True, min_width=18)),
+            TimeRemainingColumn(
+                compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True, min_width=5)
+            ),
             console=console,
             disable=not console.is_terminal,
         )
         self.all = self.bars.add_task("all", total=sum(map(_epochs, packs)), at="") if len(packs) > 1 else None
         self.ids: dict[str, TaskID] = {}
+        self.total = sum(map(_epochs, packs))
+        self.first: dict[str, int] = {}
         self.done: dict[str, int] = {}
+        self.lines, self.began, self.told = 0, time.monotonic(), time.monotonic()
 
     def __call__(self, pack: Pack, task: int, epoch: int, epochs: int) -> None:
         tasks = pack.settings["tasks"]
         if pack.id not in self.ids:
             self.ids[pack.id] = self.bars.add_task(pack.label, total=_epochs(pack), at="")
         done = (task - 1) * epochs + epoch
+        self.first.setdefault(pack.id, done - 1)  # one that goes on from a checkpoint did not take this time
         self.done[pack.id] = done
         finished = done == tasks * epochs
         at = f"task {task}/{tasks} epoch {epoch}/{epochs}"
@@ -165,8 +190,23 @@ class PackProgress:
         self.bars.update(self.ids[pack.id], completed=done, at=at, visible=not finished or self.all is None)
         if self.all is not None:
             self.bars.update(self.all, completed=sum(self.done.values()))
-        if not self.console.is_terminal and epoch == epochs:
-            self.tell(f"{pack.label}: task {task}/{tasks} learned")
+        if not self.console.is_terminal:
+            learned = epoch == epochs
+            self._line(
+                f"{pack.label}: task {task}/{tasks} learned" if learned else f"{pack.label}: {at}", learned, finished
+            )
+
+    def _line(self, text: str, learned: bool, finished: bool) -> None:
+        """A line of a log, if it is time for one."""
+        now = time.monotonic()
+        wait = 0.0 if finished or (learned and self.lines < self.FREE) else self.TASK if learned else self.EPOCH
+        if now - self.told < wait:
+            return
+        self.lines, self.told = self.lines + 1, now
+        done = sum(self.done.values())
+        rate = (done - sum(self.first.values())) / max(now - self.began, 1e-6)
+        left = f", about {duration((self.total - done) / rate)} left" if done < self.total else ""
+        self.tell(f"{text}; {100 * done // self.total} %{left}")
 
     def tell(self, text: str) -> None:
         """Say something above the bars."""

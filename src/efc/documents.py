@@ -34,6 +34,7 @@ def row_document(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> dict
         "confusion": [result["confusion"] for result in results],
         "prediction_share": _each(results, "prediction_share"),
         "unsettled": None if unsettled[0] is None else summary(np.array(unsettled)),
+        "trace": _each(results, "trace"),
         "diverged": [run.seed for run, result in zip(runs, results, strict=True) if result["diverged"]],
         "seconds": sum(result["seconds"] for result in results),
         "config": {key: value for key, value in settings.items() if key != "seed"},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 from efc.config import RunConfig, make_config
+from efc.display import PackProgress, make_console
 from efc.documents import results_document, row_document
 from efc.errors import EFCError
 from efc.runs.driver import Report, compute
@@ -18,20 +20,35 @@ from efc.runs.store import Store
 from efc.runs.worker import dataset_of, prepare
 
 
-def run(listener: Listener | None = None, **settings: Any) -> dict[str, Any]:
+def run(listener: Listener | None = None, progress: bool = False, **settings: Any) -> dict[str, Any]:
     """Train and compare methods; the keywords are the flags of `efc run`, with a mapping per method for its options.
 
-    >>> document = run(dataset="digits", methods=["efc", "sgd"], seeds=2, efc={"beta": 0.1})
-    >>> document["rows"][0]["accuracy"]["mean"]
+    ``listener`` is called after every epoch with what is being trained and (task, epoch, epochs), counted from 1;
+    ``progress=True`` shows bars on a terminal, and plain lines in a notebook or a log.
 
-    ``listener`` is called after every epoch with what is being trained and (task, epoch, epochs), counted from 1.
+    Examples:
+        >>> document = run(dataset="digits", methods=["efc", "sgd"], seeds=2, epochs=1, efc={"beta": 0.1})
+        >>> [(row["method"], len(row["accuracy"]["per_seed"])) for row in document["rows"]]
+        [('efc', 2), ('sgd', 2)]
     """
     plan = make_plan([make_config(settings)])
-    with InlineEngine(Surroundings(listener=listener)) as engine:
+    with ExitStack() as stack:
+        if progress:
+            shown = stack.enter_context(PackProgress(plan.packs, make_console(stderr=True)))
+            listener = shown if listener is None else _both(shown, listener)
+        engine = stack.enter_context(InlineEngine(Surroundings(listener=listener)))
         report = compute(plan.runs, plan.packs, None, engine)
     if report.failures:
         raise EFCError(report.failures[0][1])
     return plan.document(report)
+
+
+def _both(first: Listener, second: Listener) -> Listener:
+    def listen(pack: Pack, task: int, epoch: int, epochs: int) -> None:
+        first(pack, task, epoch, epochs)
+        second(pack, task, epoch, epochs)
+
+    return listen
 
 
 @dataclass

@@ -14,12 +14,13 @@ from efc.errors import EFCError, choose
 from efc.metrics import Array
 from efc.plots import new_figure
 from efc.report.data import differences
+from efc.report.effort import Course, Curves, course
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KINDS = ("matrix", "curves", "confusion")
+KINDS = ("matrix", "curves", "confusion", "effort")
 FORMATS = ("pdf", "svg", "png")
 WIDTHS = {"column": 3.4, "page": 7.0}
 """Inches: one column of a paper with two, and both."""
@@ -31,6 +32,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 PANEL = 1.62
 """Inches a heat map takes at least."""
 MOST_ROWS = 60
+MOST_COURSES = 9
+"""Rows of which the course of control can be drawn: each takes several panels."""
 FONT = 7
 
 
@@ -44,6 +47,8 @@ def draw(document: dict[str, Any], kind: str, width: str = "column") -> Figure:
     inches = WIDTHS[width]
     if kind == "curves":
         return _curves(rows, inches)
+    if kind == "effort":
+        return _efforts(rows, inches)
     if kind == "matrix":
         return _heat_maps(rows, [_mean_matrix(row) for row in rows], [_task_names(row) for row in rows], inches,
                           ("tested on task", "after task"), "accuracy, %")  # fmt: skip
@@ -143,6 +148,100 @@ def _heat_maps(
         colours.ax.tick_params(labelsize=FONT - 1, width=0.5, length=2)
         colours.outline.set_linewidth(0.5)
     return figure
+
+
+def _efforts(rows: Sequence[dict[str, Any]], width: float) -> Figure:
+    """How control went, for every row with an equilibrium: psi and gamma in a panel per layer, unsettled below them."""
+    found = [(row, path) for row in rows if (path := course(row)) is not None]
+    if not found:
+        raise EFCError(
+            "--kind: 'effort' shows how EFC's control went, and no run here has an equilibrium or its record"
+        )
+    if len(found) > MOST_COURSES:
+        raise EFCError(f"--kind: effort of {len(found)} rows is too much (at most {MOST_COURSES}); use --where")
+    across = min(len(found), 1 if width < 5 else 3)
+    down = math.ceil(len(found) / across)
+    panels = 1 + max(len(path.layers) for _, path in found)
+    figure = new_figure((width, down * (0.72 * panels + 0.55) + 0.25))
+    axes = figure.subplots(down * panels, across, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    lines: dict[str, Any] = {}
+    for k, (row, path) in enumerate(found):
+        top = k // across * panels
+        own = axes[top : top + len(path.layers) + 1, k % across]
+        lines |= _effort(list(own), row, path)
+        title = f"{_short(_label(row), 28 if across > 1 else 40)}\n{_short(_group(row), 40)}"
+        own[0].set_title(title, fontsize=FONT - 1, pad=10)
+    figure.align_ylabels()
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=2, fontsize=FONT - 1, frameon=False)
+    return figure
+
+
+def _effort(axes: Sequence[Axes], row: dict[str, Any], path: Course) -> dict[str, Any]:
+    """One row's panels; returns a line of each signal for the legend. The layers have one scale, to be compared."""
+    bottom, top = _signal_limits(path)
+    lines = {}
+    for i, (axis, name) in enumerate(zip(axes, [*path.layers, "unsettled, %"], strict=True)):
+        axis.set_axis_on()
+        if i < len(path.layers):
+            _logarithmic(axis, bottom, top)
+            lines[r"$\psi$, asked by learning"] = _course(axis, path, path.psi, i, 0)
+            lines[r"$\gamma$, answered by preservation"] = _course(axis, path, path.gamma, i, 1)
+        else:
+            _course(axis, path, path.unsettled, 0, 2)
+            axis.set_ylim(0, None if path.unsettled.mean.max() > 0 else 1)
+        for border in path.borders:
+            axis.axvline(border, color="0.4", linewidth=0.6, linestyle=":")
+        axis.set_xlim(0.5, len(path.at) + 0.5)
+        axis.locator_params(axis="x", integer=True)
+        last = i == len(path.layers)
+        _style(axis, "epoch" if last else "", name)
+        axis.tick_params(labelbottom=last, which="both")
+        axis.tick_params(which="minor", width=0.3, length=1, labelleft=False)
+        axis.grid(linewidth=0.3, axis="y")
+    edges = [0.5, *path.borders, len(path.at) + 0.5]
+    names = [_short(name, 8) for name in _task_names(row)]
+    every = math.ceil(sum(map(len, names)) / 40)
+    for t in range(0, len(names), every):
+        place = (edges[t] + edges[t + 1]) / 2
+        axes[0].text(place, 1.03, names[t], transform=axes[0].get_xaxis_transform(), ha="center", fontsize=FONT - 2)
+    return lines
+
+
+def _logarithmic(axis: Axes, bottom: float, top: float) -> None:
+    """Every power of ten is named; where there are too few of them, twos and fives as well."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_yscale("log")
+    axis.set_ylim(bottom, top)
+    wide = top / bottom > 30
+    axis.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=8))
+    if not wide:
+        axis.yaxis.set_major_formatter("{x:g}")
+
+
+def _course(axis: Axes, path: Course, curves: Curves, layer: int, style: int) -> Any:
+    """Mean and band; on a logarithmic axis what is not above zero has no place."""
+    mean, std = curves.mean[layer], curves.std[layer]
+    if axis.get_yscale() == "log":
+        mean = np.where(mean > 0, mean, np.nan)
+    look: dict[str, Any] = {"color": COLOURS[style], "linestyle": LINES[style % 2], "linewidth": 1, "markersize": 2}
+    (line,) = axis.plot(path.at, mean, marker=MARKERS[style] if len(mean) <= 40 else "", **look)
+    low = np.maximum(mean - std, axis.get_ylim()[0] if axis.get_yscale() == "log" else 0.0)
+    axis.fill_between(path.at, low, mean + std, color=look["color"], alpha=0.15, linewidth=0)
+    return line
+
+
+def _signal_limits(path: Course) -> tuple[float, float]:
+    """Down to the smallest mean, but no further than five decades."""
+    means = np.concatenate([path.psi.mean, path.gamma.mean])
+    over = means + np.concatenate([path.psi.std, path.gamma.std])
+    positive = means[means > 0]
+    if not len(positive):
+        return 1e-3, 1.0
+    top = 1.4 * float(np.nanmax(over))
+    return max(float(positive.min()) / 1.3, top / 1e5), top
 
 
 def _style(axis: Axes, x: str, y: str) -> None:

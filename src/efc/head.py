@@ -15,13 +15,15 @@ from efc.growing import Growing, Setup
 class EFCHead(nn.Module):
     """Classes arrive over time; :meth:`learn_task` learns the next ones without forgetting those before.
 
-    >>> head = EFCHead(512)
-    >>> head.learn_task((backbone(x), y) for x, y in loader)
-    >>> head(features)  # (batch, classes met so far), columns as in ``head.classes``
-
     It has no parameters that an optimiser could train: it learns by ``method`` (a name of ``efc.learners.LEARNERS``)
     alone. ``hidden`` layers lie between the features and the outputs; the further arguments are those of
     :class:`~efc.estimator.ContinualClassifier`. Features should be of about unit size.
+
+    Examples:
+        >>> features, labels = torch.randn(40, 16), torch.arange(40) % 2
+        >>> head = EFCHead(n_features=16, epochs=1).learn_task([(features, labels)])  # any iterable of batches
+        >>> head(features).shape  # (batch, classes met so far), columns as in ``head.classes``
+        torch.Size([40, 2])
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from efc.config import RunConfig
 from efc.display import PackProgress, Transfers
 from efc.errors import EFCError, choose
 from efc.experiment import Plan, make_plan
+from efc.loggers import Logs, check_names
 from efc.plots import accuracy_matrices
 from efc.report import FILE, write_report
 from efc.runs.checkpoint import Checkpoints
@@ -39,6 +40,8 @@ class Means:
     checkpoint_minutes: float = 5.0
     at_most: int | None = None
     """Runs in a pack at most; None: as many as memory holds."""
+    log: Sequence[str] = ()
+    """Loggers, with commas or one by one."""
 
     def __post_init__(self) -> None:
         choose("--engine", self.engine, ENGINES)
@@ -47,6 +50,7 @@ class Means:
                 raise EFCError(f"{name}: must be at least 1, got {value}")
         if not self.checkpoint_minutes > 0:
             raise EFCError(f"--checkpoint-minutes: must be above 0, got {self.checkpoint_minutes:g}")
+        object.__setattr__(self, "log", check_names(self.log))
 
 
 class Session:
@@ -55,11 +59,17 @@ class Session:
     def __init__(self, folder: Path, means: Means, console: Console) -> None:
         self.folder, self.means, self.console = folder, means, console
         self.store = Store(folder, self.tell)
+        try:
+            self.logs = Logs(folder / "logs", means.log, self.tell)
+        except BaseException:
+            self.store.close()
+            raise
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.logs.close()
         self.store.close()
 
     def tell(self, text: str) -> None:
@@ -72,8 +82,21 @@ class Session:
                 Checkpoints(folder).remove()
         return make_plan(configs, self.store, self.means.at_most, seeds, Transfers(self.console))
 
+    def forget(self, plan: Plan) -> None:
+        """Drop what is stored and logged of a plan, so that it is computed again."""
+        ids = [run.id for run in plan.runs]
+        self.store.forget(ids)
+        self.logs.forget(ids)
+
     def compute(self, plan: Plan) -> Report:
-        """Compute what is missing."""
+        """Compute what is missing; whatever is stored at the end, by whomever and whenever, is logged."""
+        report = self._compute(plan)
+        for run in plan.runs:
+            if run.id in report.results:
+                self.logs.log(run, report.results[run.id])
+        return report
+
+    def _compute(self, plan: Plan) -> Report:
         if not plan.packs:
             return Report(self.store.finished([run.id for run in plan.runs]))
         with ExitStack() as stack:
@@ -82,7 +105,7 @@ class Session:
                 self.store.checkpoints, 60 * self.means.checkpoint_minutes, progress, progress.tell
             )
             engine = stack.enter_context(make_engine(self.means, surroundings, plan.packs))
-            return compute(plan.runs, plan.packs, self.store, engine)
+            return compute(plan.runs, plan.packs, self.store, engine, self.logs.log)
 
 
 def make_engine(means: Means, surroundings: Surroundings, packs: Sequence[Pack]) -> Engine:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from efc.errors import EFCError, choose
@@ -21,6 +22,25 @@ from efc.streams.split import Stream
 SMALL = 10_000_000
 """Multiplications in a step's largest matrix product below which a second thread gains little on an idle CPU (a fifth,
 for the digits) and costs much on a busy one."""
+
+
+SUMMED = ("unsettled", "effort", "lost")
+"""Statistics of a step that are added up over an epoch."""
+
+
+@dataclass
+class Effort:
+    """What control did in each of the E epochs, all tasks one after the other: means over the samples trained on."""
+
+    task: NDArray[np.int64]
+    """(E,), counted from 1, as is ``epoch``, which begins anew with every task."""
+    epoch: NDArray[np.int64]
+    psi: Array
+    """(R, E, L): the norm of each layer's learning signal. NaN where no sample of an epoch was finite."""
+    gamma: Array
+    """(R, E, L): the norm of each layer's preservation signal."""
+    unsettled: Array
+    """(R, E): share of the samples whose equilibrium was not found."""
 
 
 @dataclass
@@ -40,6 +60,8 @@ class TrainingResult:
     seconds: float
     diverged: list[int] = field(default_factory=list)
     """Runs whose weights or answers are no longer finite."""
+    effort: Effort | None = None
+    """How control went on the way; None without equilibrium."""
 
 
 Progress = Callable[[int, int, int], None]
@@ -81,8 +103,10 @@ class Training:
         self.A = np.full((R, T, T), np.nan)
         self.untrained = np.zeros((R, T))
         self.before = np.zeros((R, T))
-        self.unsettled: Tensor | None = None
-        self.samples = 0
+        self.sums: dict[str, Tensor] = {}
+        """(E, R, .) each, in float64: what the statistics of an epoch's steps add up to, on the learner's device."""
+        self.here: dict[str, Tensor] = {}
+        """The rows of ``sums`` that belong to the epoch under way."""
         self.seconds = 0.0
 
     @property
@@ -112,10 +136,10 @@ class Training:
                 self.begun = True
             while self.epoch < self.epochs:
                 for index in self._batches(task):
-                    self._tally(learner.step(task.x[index], task.y[index]), index.shape[1])
+                    self._tally(learner.step(task.x[index], task.y[index]))
                     self.batch += 1
                     yield "batch"
-                self.order, self.batch = None, 0
+                self.order, self.batch, self.here = None, 0, {}
                 self.epoch += 1
                 yield "epoch"
             learner.end_task(task)
@@ -148,19 +172,44 @@ class Training:
             self.order = orders(len(task.y), self.generators.each).to(task.y.device)
         return tuple(self.order.split(self.batch_size, dim=1))[self.batch :]
 
-    def _tally(self, statistics: dict[str, Tensor], samples: int) -> None:
-        """Add up how many of the samples trained on did not settle."""
-        if "unsettled" in statistics:
-            new = statistics["unsettled"]
-            self.unsettled = new if self.unsettled is None else self.unsettled + new
-            self.samples += samples
+    def _tally(self, statistics: dict[str, Tensor]) -> None:
+        """Add a step's sums to its epoch's; nobody looks at them before the end."""
+        for name in SUMMED:
+            if name in statistics:
+                if name not in self.here:
+                    self.here[name] = self._row(name, statistics[name])
+                self.here[name].add_(statistics[name])
+
+    def _row(self, name: str, like: Tensor) -> Tensor:
+        """Where the sums of the epoch under way stand."""
+        if name not in self.sums:
+            epochs = len(self.stream.tasks) * self.epochs
+            self.sums[name] = like.new_zeros(epochs, *like.shape, dtype=torch.float64)
+        return self.sums[name][self.task * self.epochs + self.epoch]
+
+    def _effort(self) -> tuple[Array | None, Effort | None]:
+        """The share of unsettled samples in the whole training, (R,), and how control went in each epoch."""
+        if "unsettled" not in self.sums:
+            return None, None
+        sums = {name: value.transpose(0, 1).cpu().numpy() for name, value in self.sums.items()}
+        data = [self.stream.data(t, 0, self.learner.joint) for t in range(len(self.stream.tasks))]
+        samples = np.repeat([len(task.y) for task in data], self.epochs)
+        unsettled = sums["unsettled"]
+        share = unsettled.sum(1) / samples.sum()
+        if "effort" not in sums:
+            return share, None
+        counted = samples - sums.get("lost", 0)
+        norms = sums["effort"] / np.where(counted > 0, counted, np.nan).reshape(-1, len(samples), 1)
+        psi, gamma = np.split(norms, 2, axis=2)
+        task, epoch = (1 + np.indices((len(data), self.epochs), dtype=np.int64)).reshape(2, -1)
+        return share, Effort(task, epoch, psi, gamma, unsettled / samples)
 
     def result(self) -> TrainingResult:
         """What was achieved, once it is finished."""
         counts = confusion(self.learner, self.stream, self.part)
         samples = sum(len(task.parts[self.part].y) for task in self.stream.tasks)
         finite = torch.isfinite(self.learner.theta).all(1).cpu().numpy() & (counts.sum((1, 2)) == samples)
-        share = None if self.unsettled is None else (self.unsettled.double() / self.samples).cpu().numpy()
+        share, effort = self._effort()
         return TrainingResult(
             accuracy_matrix=self.A,
             before=self.before,
@@ -169,35 +218,39 @@ class Training:
             unsettled=share,
             seconds=self.seconds,
             diverged=np.flatnonzero(~finite).tolist(),
+            effort=effort,
         )
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as plain tensors; the order of an epoch under way is drawn again from where it was drawn."""
         generators = self.generators.state_dict()["generators"] if self.order is None else self.order_from
-        unsettled = torch.zeros(self.learner.runs, dtype=torch.int64) if self.unsettled is None else self.unsettled
         own = {
-            "position": torch.tensor([self.task, self.epoch, self.batch, int(self.begun), self.samples]),
+            "position": torch.tensor([self.task, self.epoch, self.batch, int(self.begun)]),
             "seconds": torch.tensor(self.seconds, dtype=torch.float64),
             "generators": generators,
             "accuracy_matrix": torch.as_tensor(self.A),
             "before": torch.as_tensor(self.before),
             "untrained": torch.as_tensor(self.untrained),
-            "unsettled": unsettled,
         }
+        own |= {f"sums.{key}": value for key, value in self.sums.items()}
         return own | {f"learner.{key}": value for key, value in self.learner.state_dict().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over a state of a training that was made with the same arguments."""
-        prefix = "learner."
-        self.learner.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-        self.task, self.epoch, self.batch, begun, self.samples = state["position"].tolist()
+        self.learner.load_state_dict(_below("learner.", state))
+        self.task, self.epoch, self.batch, begun = state["position"].tolist()
         self.begun, self.seconds = bool(begun), float(state["seconds"])
         self.order = None
         self.generators.load_state_dict({"generators": state["generators"]})
         self.A, self.before, self.untrained = (
             state[name].cpu().numpy().copy() for name in ("accuracy_matrix", "before", "untrained")
         )
-        self.unsettled = state["unsettled"].to(self.learner.theta.device) if self.samples else None
+        device, self.here = self.learner.theta.device, {}
+        self.sums = {key: value.to(device, copy=True) for key, value in _below("sums.", state).items()}
+
+
+def _below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
 
 
 @contextmanager

@@ -47,6 +47,7 @@ def test_recorded_steps_equal_ordinary_ones(name: str, head: str) -> None:
     stream = toy_stream("class", dtype=torch.float64).to("cuda")
     recorded, ordinary = (make(name, head=head, device="cuda") for _ in range(2))
     ordinary.may_record = lambda: False  # type: ignore[method-assign]
+    efforts = []
     for number in range(2):
         for learner in (recorded, ordinary):
             task = stream.data(number, 30, learner.joint)
@@ -54,8 +55,10 @@ def test_recorded_steps_equal_ordinary_ones(name: str, head: str) -> None:
             for k in range(20):
                 n = 5 if k % 4 == 3 else 8
                 index = torch.randperm(len(task.y), generator=torch.Generator().manual_seed(k))[:n].cuda()
-                learner.step(task.x[index].expand(2, -1, -1), task.y[index].expand(2, -1))
+                told = learner.step(task.x[index].expand(2, -1, -1), task.y[index].expand(2, -1))
             learner.end_task(task)
+            efforts.append(told.get("effort", learner.theta))
+        torch.testing.assert_close(efforts[-2], efforts[-1], rtol=1e-9, atol=1e-9)
         assert isinstance(recorded._step, Recorder)
         assert len(recorded._step.recordings) == 2
         assert not isinstance(ordinary._step, Recorder)

@@ -1,9 +1,8 @@
-"""A real browser and real results. Where there is no Chromium the tests that need it are skipped, and say so."""
+"""Real results, shown in a real browser."""
 
 from __future__ import annotations
 
 import copy
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,19 +59,6 @@ def hostile(document: dict[str, Any]) -> dict[str, Any]:
         row["diverged"] = [0]
         row["config"]["options"]["note"] = name
     return document | {"rows": rows, "command": f"efc run --dataset 'npz:{HOSTILE[0]}'"}
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next((found for name in names if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("no Chromium on this machine: the page is not tested in a browser")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -86,11 +86,15 @@ def test_filters_reach_table_and_figures(show: Show, document: Document) -> None
     page.get_by_role("checkbox", name="efc").check()
     page.get_by_role("checkbox", name="domain").check()
     assert column(page, "method") == ["efc", "efc"]
-    assert page.locator("#matrices figure").count() == 2
+    assert page.locator("#matrices figure").count() == page.locator("#effort figure").count() == 2
     page.get_by_role("checkbox", name="sgd").check()
     assert column(page, "method") == ["efc", "efc", "sgd", "sgd"]
     assert page.locator("#curves figure").count() == 1
+    assert page.locator("#effort figure").count() == 2  # sgd has no equilibrium
     assert "No Class-IL rows" in page.locator("#share").inner_text()
+    page.get_by_role("checkbox", name="efc").uncheck()
+    assert page.locator("#effort").inner_text() == "No rows: only EFC has these signals."
+    page.get_by_role("checkbox", name="efc").check()
     page.get_by_role("radio", name="task").check()
     assert "4 rows without" in page.locator("#confusion").inner_text()
     page.get_by_role("button", name="Show all").click()
@@ -117,9 +121,53 @@ def test_tooltips_and_numbers(show: Show, small: Document) -> None:
     assert f"{mean:.1f} ±" in page.locator("#matrices figure").first.locator("tbody tr").last.inner_text()
 
 
+def test_control_by_layer_and_epoch(show: Show, small: Document) -> None:
+    page = show(small)
+    figure = page.locator("#effort figure").first
+    figure.scroll_into_view_if_needed()
+    figure.locator(".main-svg").first.wait_for()
+    traces = small["rows"][0]["trace"]
+    # Psi and gamma of the one hidden layer and of the output, and what did not settle; bands behind them.
+    assert figure.locator(".scatterlayer .trace").count() == 2 * (2 * 2 + 1)
+    assert figure.locator(".shapelayer path").count() == len(small["rows"][0]["tasks"]) - 1
+    assert figure.locator(".annotation-text").all_text_contents() == ["0 1", "2 3", "4 5", "6 7", "8 9"]
+    assert figure.locator(".legendtext").all_text_contents() == [
+        "ψ, asked by learning",
+        "\u03b3, answered by preservation",
+    ]
+    panel = figure.locator(".xy").first.bounding_box()
+    last = figure.locator(".xy .scatterlayer .trace").nth(1).locator(".point").last.bounding_box()
+    assert panel["x"] < last["x"] < panel["x"] + panel["width"]
+    page.mouse.move(last["x"] + last["width"] / 2, last["y"] + last["height"] / 2)
+    tip = figure.locator(".hoverlayer .hovertext")
+    tip.wait_for()
+    assert "task 5 (8, 9), epoch 1" in tip.text_content()
+    mean = sum(trace[-1]["psi"][0] for trace in traces) / len(traces)
+    shown = float(tip.text_content().split("layer 1: ψ ")[1].split(" ±")[0])
+    assert shown == pytest.approx(mean, rel=6e-3)
+    # The same without a mouse.
+    figure.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert "ψ layer 1" in figure.locator("thead").inner_text()
+    assert figure.locator("tbody tr").count() == len(traces[0])
+    assert float(figure.locator("tbody tr").last.locator("td").first.inner_text().split(" ±")[0]) == shown
+
+
+def test_results_from_before_the_record_and_runs_that_diverged(show: Show, small: Document) -> None:
+    rows = [dict(row) for row in small["rows"]]
+    del rows[0]["trace"]
+    rows[1]["trace"] = [
+        [entry | {"psi": [None, None], "gamma": [None, None]} for entry in trace] for trace in rows[1]["trace"]
+    ]
+    page = show(small | {"rows": rows})
+    draw_all(page)
+    assert "1 row without" in page.locator("#effort").inner_text()
+    assert page.locator("#effort figure").count() == 1
+
+
 def test_every_kind_of_figure_downloads(show: Show, small: Document, tmp_path: Path) -> None:
     page = show(small, scheme="dark")
-    for place in ("curves", "transfer", "share", "matrices", "confusion"):
+    for place in ("curves", "transfer", "share", "effort", "matrices", "confusion"):
         for kind in ("SVG", "PNG"):
             with page.expect_download() as waiting:
                 page.locator(f"#{place}").get_by_role("button", name=f"Download as {kind}").first.click()

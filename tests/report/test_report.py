@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from itertools import pairwise
@@ -106,6 +107,73 @@ def test_over_the_limit_class_confusions_are_left_out(document: Document) -> Non
     assert embedded(cut)["rows"][-1]["by_task"] == told["rows"][-1]["by_task"]
 
 
+def test_curves_of_control_are_means_over_seeds(document: Document) -> None:
+    for row, told in zip(document["rows"], page_data(document)["rows"], strict=True):
+        if row["method"] == "sgd":
+            assert row["trace"] is told["effort"] is None
+            continue
+        effort = told["effort"]
+        assert effort["layers"] == ["layer 1", "output"]
+        assert (effort["task"], effort["epochs"]) == ([1, 2, 3, 4, 5], 5)
+        assert effort["borders"] == [1.5, 2.5, 3.5, 4.5]
+        for name in ("psi", "gamma"):
+            each = np.array([[entry[name] for entry in trace] for trace in row["trace"]])
+            np.testing.assert_allclose(np.transpose(effort[name]["mean"]), each.mean(0), rtol=6e-3)
+            np.testing.assert_allclose(np.transpose(effort[name]["std"]), each.std(0, ddof=1), rtol=6e-2)
+        each = np.array([[entry["unsettled"] for entry in trace] for trace in row["trace"]])
+        np.testing.assert_allclose(effort["unsettled"]["mean"][0], 100 * each.mean(0), rtol=6e-3)
+
+
+def lengthened(row: Document, epochs: int) -> Document:
+    """The same row as if each task had had so many epochs."""
+    longer = [
+        [entry | {"epoch": e, "psi": [e * v for v in entry["psi"]]} for entry in trace for e in range(1, epochs + 1)]
+        for trace in row["trace"]
+    ]
+    return row | {"trace": longer}
+
+
+def test_a_long_training_is_thinned_and_500_runs_of_it_fit(document: Document) -> None:
+    rows = [row for row in document["rows"] if row["trace"]]
+    long = lengthened(rows[0], 70)
+    effort = page_data(document | {"rows": [long]})["rows"][0]["effort"]
+    assert effort["epochs"] == 350
+    assert len(effort["at"]) == len(effort["psi"]["mean"][0]) < 110
+    assert effort["at"][0] == effort["epoch"][0] == 1
+    assert effort["epoch"][:3] == [1, 5, 9]
+    assert effort["borders"] == [70.5, 140.5, 210.5, 280.5]
+    assert [e for e, t in zip(effort["at"], effort["task"], strict=True) if t == 2][-1] == 140
+    runs = [lengthened(rows[k % len(rows)], 20) | {"head": f"head {k}"} for k in range(170)]  # of three seeds each
+    page = report_page(document | {"rows": runs})
+    assert len(page.encode()) < 5_000_000
+    assert all(row["effort"] and row["confusion"] for row in embedded(page)["rows"])
+
+
+def test_over_the_limit_the_curves_of_control_go_last(document: Document) -> None:
+    rows = [lengthened(row, 20) if row["trace"] else row for row in document["rows"]]
+    told = page_data(document | {"rows": rows})
+    whole = report_page(document | {"rows": rows})
+    confusions = sum(len(json.dumps(row["confusion"], separators=(",", ":"))) for row in told["rows"])
+    limit = len(whole.encode()) - confusions - 500
+    cut = report_page(document | {"rows": rows}, limit)
+    assert len(cut.encode()) <= limit
+    left = embedded(cut)["rows"]
+    assert not any(row["confusion"] for row in left)
+    kept = [row["effort"] is not None for row in left if row["unsettled"]]
+    assert kept[0]
+    assert not kept[-1]
+
+
+def test_results_without_a_trace_are_read_as_before(document: Document, folder: Path) -> None:
+    old = copy.deepcopy(document)
+    for row in old["rows"]:
+        del row["trace"]
+    (folder / "results.json").write_text(json.dumps(old))
+    assert embedded(report_page(read_document(folder)))["rows"][0]["effort"] is None
+    with pytest.raises(EFCError, match="no run here has an equilibrium or its record"):
+        draw(old, "effort")
+
+
 def test_a_single_task_a_single_seed_and_a_diverged_run(document: Document) -> None:
     row = copy.deepcopy(document["rows"][0])
     row |= {
@@ -114,6 +182,7 @@ def test_a_single_task_a_single_seed_and_a_diverged_run(document: Document) -> N
         "tasks": row["tasks"][:1],
         "accuracy_matrix": [[[0.0]]],
         "diverged": [0],
+        "trace": [[{"task": 1, "epoch": 1, "psi": [None, None], "gamma": [None, None], "unsettled": 1.0}]],
     }
     row |= {"confusion": [[[0, 0], [0, 0]]], "prediction_share": [[0.0]]}
     for name in ("accuracy", "average_incremental", "forgetting", "bwt", "fwt", "unsettled"):
@@ -121,6 +190,8 @@ def test_a_single_task_a_single_seed_and_a_diverged_run(document: Document) -> N
     told = embedded(report_page(document | {"rows": [row]}))
     assert told["rows"][0]["accuracy"]["mean"] is None
     assert any("diverged" in note for note in told["notes"])
+    assert told["rows"][0]["effort"]["psi"]["mean"] == [[None], [None]]
+    assert draw(document | {"rows": [row]}, "effort").axes
 
 
 def test_a_run_ends_with_its_report_and_a_store_alone_gives_one(tmp_path: Path) -> None:
@@ -140,12 +211,29 @@ def test_a_run_ends_with_its_report_and_a_store_alone_gives_one(tmp_path: Path) 
     assert stored["command"] == ""
 
 
+def test_a_store_from_before_the_trace_gives_a_report(tmp_path: Path) -> None:
+    settings = ["--methods", "efc", "--seeds", "2", "--epochs", "1", "--hidden", "8", "--out", "o"]
+    done = subprocess.run([sys.executable, "-m", "efc", "run", *settings], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "o" / "results.json").unlink()
+    assert read_document(tmp_path / "o")["rows"][0]["trace"]
+    with sqlite3.connect(tmp_path / "o" / "efc.sqlite") as database:
+        for key, text in database.execute("select id, result from runs").fetchall():
+            old = {name: value for name, value in json.loads(text).items() if name != "trace"}
+            database.execute("update runs set result = ? where id = ?", (json.dumps(old), key))
+    database.close()
+    told = embedded(report_page(read_document(tmp_path / "o")))["rows"][0]
+    assert told["effort"] is None
+    assert told["unsettled"] is not None
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["report", "nowhere"], "DIR: there is no results.json in nowhere"),
         (["report", "broken"], "holds no results of efc run or efc bench"),
         (["plot", ".", "--kind", "pie"], "--kind: unknown value 'pie'"),
+        (["plot", ".", "--kind", "effort", "--where", "method=sgd"], "--kind: 'effort' shows how EFC's control went"),
         (["plot", ".", "--format", "gif"], "--format: unknown value 'gif'"),
         (["plot", ".", "--width", "poster"], "--width: unknown value 'poster'"),
         (["plot", ".", "--where", "colour=red"], "--where: expected NAME=VALUE"),
@@ -164,7 +252,7 @@ def test_mistakes(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["matrix", "curves", "confusion"])
+@pytest.mark.parametrize("kind", ["matrix", "curves", "confusion", "effort"])
 def test_figures_of_a_papers_width_with_nothing_on_top_of_anything(document: Document, kind: str) -> None:
     """Within the figure, and no label of an axis touches another's."""
     for width, inches in (("column", 3.4), ("page", 7.0)):
@@ -202,7 +290,7 @@ def test_plot_command_writes_the_same_file_twice(
 
 
 def test_hostile_names_are_drawn(hostile: Document, tmp_path: Path) -> None:
-    for kind in ("matrix", "curves", "confusion"):
+    for kind in ("matrix", "curves", "confusion", "effort"):
         save(draw(hostile, kind), tmp_path / "figure.svg")
         assert (tmp_path / "figure.svg").exists()
 
@@ -210,6 +298,8 @@ def test_hostile_names_are_drawn(hostile: Document, tmp_path: Path) -> None:
 def test_too_many_rows_for_a_figure(many: Document) -> None:
     with pytest.raises(EFCError, match="500 rows are too many"):
         draw(many, "matrix")
+    with pytest.raises(EFCError, match="effort of 20 rows is too much"):
+        draw(many | {"rows": many["rows"][:40]}, "effort")
 
 
 def test_a_folder_gives_the_document_that_was_written(folder: Path, document: Document) -> None:

@@ -28,6 +28,7 @@ ACTIVATIONS = {
     "tanh": Activation("tanh", torch.tanh, lambda a, f: 1 - f * f, signed=True),
     "sigmoid": Activation("sigmoid", torch.sigmoid, lambda a, f: f * (1 - f)),
 }
+"""The activation functions by name."""
 
 
 def activation(name: str) -> Activation:

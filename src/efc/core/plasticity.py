@@ -8,7 +8,7 @@ from torch import Tensor
 from efc.core.control import HEAD_RULES
 from efc.core.network import Parameters, outer_sums
 from efc.core.outputs import output_shift
-from efc.core.solution import Result, Solution
+from efc.core.solution import Solution
 from efc.errors import choose
 
 ON_FAILURE = ("keep", "zero")
@@ -40,10 +40,10 @@ def weight_change(
     """
     choose("on_failure", on_failure, ON_FAILURE)
     post, pre = postsynaptic(solution, head_rule), (solution.system.free.r[0], *solution.activity.rates)
-    bad = solution.result == Result.NON_FINITE if on_failure == "keep" else ~solution.settled
-    if bad.is_cuda or bool(bad.any()):  # asking would make a GPU wait
+    bad = solution.lost if on_failure == "keep" else ~solution.settled
+    if bad is not None:
         mask = bad.unsqueeze(-1)
         post = tuple(torch.where(mask, torch.zeros_like(t), t) for t in post)
         pre = tuple(torch.where(mask, torch.zeros_like(t), t) for t in pre)
-    outer_sums(post, pre, out, scale=scale / bad.shape[1])
+    outer_sums(post, pre, out, scale=scale / solution.result.shape[1])
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -66,15 +67,32 @@ class Solution:
 
     @property
     def gamma(self) -> tuple[Tensor, ...]:
-        gammas = (*(layer.gamma for layer in self.activity.hidden), self.activity.gamma)
-        return tuple(
-            torch.zeros_like(psi) if gamma is None else gamma for gamma, psi in zip(gammas, self.psi, strict=True)
-        )
+        at = self.activity
+        if at.gamma is None:
+            return tuple(map(torch.zeros_like, self.psi))
+        return (*(layer.gamma for layer in at.hidden if layer.gamma is not None), at.gamma)
 
     @property
     def settled(self) -> Tensor:
         """(R, B) booleans."""
         return self.result == Result.CONVERGED
+
+    @cached_property
+    def lost(self) -> Tensor | None:
+        """(R, B) booleans: samples that are not finite. None if there are none, and a CPU has looked."""
+        lost = self.result == Result.NON_FINITE
+        return lost if lost.is_cuda or bool(lost.any()) else None  # asking would make a GPU wait
+
+    def effort(self) -> Tensor:
+        """(R, 2 L): sums over samples of the norms ``|psi_1|..|psi_L|`` and ``|gamma_1|..|gamma_L|``.
+
+        A sample that did not settle counts as it stands, one that is not finite (``lost``) not at all.
+        """
+        norms = [torch.linalg.vector_norm(t, dim=-1) for t in (*self.psi, *self.gamma)]
+        each = torch.cat(norms, 1).view(len(self.result), len(norms), -1)
+        if self.lost is not None:
+            each.masked_fill_(self.lost.unsqueeze(1), 0.0)
+        return each.sum(-1)
 
     def counts(self) -> dict[str, int]:
         """How many samples ended how, by lower-case name."""

@@ -24,6 +24,7 @@ from efc.plugins import load_object
 LEARNERS: dict[str, type[Learner]] = {
     cls.name: cls for cls in (EFC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Frozen, Joint)
 }
+"""The methods by name."""
 
 
 def find_learner(name: str) -> type[Learner]:

@@ -115,7 +115,7 @@ class Learner(ABC):
         self._step = Recorder(self._update) if self.may_record() else self._update
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """One step on a batch x (R, B, d_0), y (R, B); returns statistics per run, (R,) each, if there are any."""
+        """One step on a batch x (R, B, d_0), y (R, B); returns statistics, (R, .) each, if there are any."""
         progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
         self.schedule.fill_(0.5 * (1 + math.cos(math.pi * progress)))
         self.steps_taken += 1

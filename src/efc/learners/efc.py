@@ -15,6 +15,7 @@ from efc.core.network import Parameters, backward, outer_sums
 from efc.core.outputs import OUTPUTS, loss_gradient
 from efc.core.plasticity import ON_FAILURE, weight_change
 from efc.core.preservation import NORMALISE, Callback, Regulariser, strengths
+from efc.core.solution import Solution
 from efc.core.solvers import SOLVERS, make_solver
 from efc.core.system import System, build
 from efc.errors import EFCError, choose, suggest
@@ -40,6 +41,7 @@ MEMORIES: dict[str, type[Memory]] = {
     "l2": L2Memory,
     "full_fisher": FullFisherMemory,
 }
+"""The regularisers that EFC's preservation may be made of, by name."""
 
 SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 4}}
 """Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
@@ -173,7 +175,7 @@ class EFC(Learner):
             add_active(self.layout, self.gradient, pull, self.active)
         if self.loss_gradient is not None:
             self._back_propagate(system, y, self.loss_gradient)
-        return {"unsettled": (~solution.settled).sum(1), "sweeps": solution.iterations.double().mean(1)}
+        return _statistics(solution)
 
     def moved(self, step: Tensor) -> None:
         if self.memory is not None and self.loss_gradient is not None:
@@ -236,6 +238,19 @@ class EFC(Learner):
         deltas = backward(system.theta, self.sigma, system.free, loss_gradient(self.output, system.free.z, y))
         out.zero_()
         outer_sums(deltas, system.free.r, self.layout.views(out).active(self.active), scale=1.0 / y.shape[1])
+
+
+def _statistics(solution: Solution) -> dict[str, Tensor]:
+    """Sums over the batch: of samples that did not settle, of sweeps, of the signals' norms (R, 2 L), of samples lost.
+
+    A CPU that has seen that none is lost does not count them.
+    """
+    found = {
+        "unsettled": solution.result.sign().sum(1),  # converged is zero
+        "sweeps": solution.iterations.sum(1),
+        "effort": solution.effort(),
+    }
+    return found if solution.lost is None else found | {"lost": solution.lost.sum(1)}
 
 
 class LearnedFeedback:

@@ -155,3 +155,4 @@ class AnalyticHead(RandomHead):
 
 POLICIES: dict[str, type[RandomHead]] = {cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead)}
 HEADS = tuple(POLICIES)
+"""The head policies by name."""

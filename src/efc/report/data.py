@@ -13,9 +13,12 @@ from efc.display import method_label, warnings
 from efc.environment import code_version
 from efc.metrics import Array, true_share
 from efc.paper import reported
+from efc.report.effort import Curves, course
 
 SHOWN = 3
 """Differing settings named beside a method; the page has all of them further down."""
+EPOCHS = 100
+"""Epochs shown of a training; of a longer one, every second or third."""
 MEASURES = ("accuracy", "average_incremental", "forgetting", "bwt", "fwt")
 
 
@@ -62,7 +65,30 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "matrix": rounded(A.mean(0), 1),
         "matrix_std": rounded(_std(A), 1),
         **_confusion(row),
+        "effort": _effort(row),
     }
+
+
+def _effort(row: dict[str, Any]) -> dict[str, Any] | None:
+    """How control went, by layer and epoch, mean and spread over seeds."""
+    found = course(row)
+    if found is None:
+        return None
+    whole, found = len(found.at), found.thinned(EPOCHS)
+    curves = {name: _brief_curves(getattr(found, name)) for name in ("psi", "gamma", "unsettled")}
+    names = {name: getattr(found, name).tolist() for name in ("at", "task", "epoch")}
+    return {"epochs": whole, "layers": found.layers, "borders": found.borders, **names, **curves}
+
+
+def _brief_curves(curves: Curves) -> dict[str, Any]:
+    return {"mean": _brief(curves.mean.tolist()), "std": _brief(curves.std.tolist(), 2)}
+
+
+def _brief(value: Any, digits: int = 3) -> Any:
+    """Numbers of that many significant digits; what is not finite becomes None."""
+    if isinstance(value, list):
+        return [_brief(entry, digits) for entry in value]
+    return rounded(float(f"{value:.{digits}g}"), 12)
 
 
 def _confusion(row: dict[str, Any]) -> dict[str, Any]:
@@ -98,8 +124,9 @@ def _whole(counts: Array) -> list[list[int]]:
 def _spread(values: Array, digits: int = 2) -> dict[str, Any]:
     std = _std(values)
     return {
-        "mean": rounded(values.mean(), digits),
-        "std": rounded(std, digits),
+        # The page rounds them once more, as the terminal does: what it rounds must not be rounded already.
+        "mean": rounded(values.mean(), 9),
+        "std": rounded(std, 9),
         "per_seed": rounded(values, digits),
     }
 

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from efc.runs.files import write_atomically
 FILE = "report.html"
 LIMIT = 5_000_000
 """Bytes a page may have."""
-SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "main.js")
+SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "effort.js", "main.js")
 
 
 def write_report(folder: Path, document: dict[str, Any]) -> Path:
@@ -29,7 +30,8 @@ def write_report(folder: Path, document: dict[str, Any]) -> Path:
 def report_page(document: dict[str, Any], limit: int = LIMIT) -> str:
     """The whole page as text.
 
-    Over ``limit`` bytes, the confusion matrices by class, which grow fastest, are left out from the last row on.
+    Over ``limit`` bytes, the confusion matrices by class, which grow fastest, are left out from the last row on, and
+    if that is not enough the curves over epochs.
     """
     static = resources.files("efc.report") / "static"
     parts = {
@@ -44,11 +46,11 @@ def report_page(document: dict[str, Any], limit: int = LIMIT) -> str:
     room = limit - len(page.encode())
     text = _embedded(data)
     excess = len(text.encode()) - room
-    for row in reversed(data["rows"]):
+    for name, row in product(("confusion", "effort"), reversed(data["rows"])):
         if excess <= 0:
             break
-        excess -= len(_embedded(row["confusion"])) - len("null")
-        row["confusion"] = None
+        excess -= len(_embedded(row[name]).encode()) - len("null")
+        row[name] = None
         text = ""
     return page.replace("/*data*/", text or _embedded(data), 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -18,6 +18,8 @@ from efc.runs.plan import Pack
 from efc.runs.store import Store
 
 POLL = 0.2
+Stored = Callable[[Run, dict[str, Any]], None]
+"""Told of every run that this process has computed and stored."""
 
 
 @dataclass
@@ -29,7 +31,9 @@ class Report:
     stopped: bool = False
 
 
-def compute(runs: Sequence[Run], packs: Sequence[Pack], store: Store | None, engine: Engine) -> Report:
+def compute(
+    runs: Sequence[Run], packs: Sequence[Pack], store: Store | None, engine: Engine, stored: Stored | None = None
+) -> Report:
     """Train the packs that are not being trained by someone else on the same store; wait for those that are."""
     report = Report()
     if store is not None:
@@ -41,7 +45,7 @@ def compute(runs: Sequence[Run], packs: Sequence[Pack], store: Store | None, eng
             _start(waiting, running, store, engine, report)
             for outcome in engine.wait(POLL):
                 running.pop(outcome.pack.id, None)
-                waiting.extendleft(reversed(_take(outcome, store, report)))
+                waiting.extendleft(reversed(_take(outcome, store, report, stored)))
     return report
 
 
@@ -68,7 +72,7 @@ def _start(waiting: deque[Pack], running: dict[str, Pack], store: Store | None, 
         time.sleep(POLL)  # all that is left is in other hands
 
 
-def _take(outcome: Outcome, store: Store | None, report: Report) -> list[Pack]:
+def _take(outcome: Outcome, store: Store | None, report: Report, stored: Stored | None) -> list[Pack]:
     """Store what a pack has brought; returns packs to try again."""
     pack = outcome.pack
     if outcome.kind == "done" and outcome.results is not None:
@@ -77,6 +81,9 @@ def _take(outcome: Outcome, store: Store | None, report: Report) -> list[Pack]:
             store.save(pairs)
             Checkpoints(store.checkpoints / pack.id).remove()
         report.results |= {run.id: result for run, result in pairs}
+        if stored is not None:
+            for run, result in pairs:
+                stored(run, result)
         return []
     if store is not None:
         store.release(run.id for run in pack.runs)

@@ -44,6 +44,12 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def flatten(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings for a table: options become columns of their own, ``options.lr``."""
+    plain = {key: value for key, value in settings.items() if key != "options"}
+    return plain | {f"options.{key}": value for key, value in settings["options"].items()}
+
+
 def code_of(method: str) -> str:
     """The version of the code that computes a method: the package's, and for one's own method its file's too."""
     own = ""

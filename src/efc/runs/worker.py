@@ -17,7 +17,7 @@ from efc.runs.checkpoint import Checkpoints, Tell
 from efc.runs.plan import Pack, Place
 from efc.streams import Stream, load, split
 from efc.streams.dataset import Dataset
-from efc.training import Progress, Training, TrainingResult
+from efc.training import Effort, Progress, Training, TrainingResult
 
 OVERHEAD = {"epoch": 0.05, "task": 0.25}
 """What share of the time checkpoints at the end of an epoch or a task may take."""
@@ -127,6 +127,7 @@ def results(pack: Pack, training: Training) -> list[dict[str, Any]]:
             "confusion": outcome.confusion[k].astype(int).tolist(),
             "prediction_share": None if share is None else share[k].tolist(),
             "unsettled": None if outcome.unsettled is None else float(outcome.unsettled[k]),
+            "trace": None if outcome.effort is None else _trace(outcome.effort, k),
             "diverged": k in outcome.diverged,
             "seconds": outcome.seconds / len(pack.runs),
             "tasks": [list(task.classes) for task in stream.tasks],
@@ -135,6 +136,26 @@ def results(pack: Pack, training: Training) -> list[dict[str, Any]]:
         | ({} if alignment is None else {"feedback_alignment": alignment[k]})
         for k in range(len(pack.runs))
     ]
+
+
+def _trace(effort: Effort, k: int) -> list[dict[str, Any]]:
+    """One entry per epoch of run ``k``, norms by layer; None where no sample was finite."""
+    columns = zip(effort.task, effort.epoch, effort.psi[k], effort.gamma[k], effort.unsettled[k], strict=True)
+    return [
+        {
+            "task": int(task),
+            "epoch": int(epoch),
+            "psi": [_brief(value) for value in psi],
+            "gamma": [_brief(value) for value in gamma],
+            "unsettled": _brief(unsettled),
+        }
+        for task, epoch, psi, gamma, unsettled in columns
+    ]
+
+
+def _brief(value: float) -> float | None:
+    """Five significant digits."""
+    return float(f"{value:.5g}") if np.isfinite(value) else None
 
 
 def _metrics(outcome: TrainingResult) -> dict[str, metrics.Array]:

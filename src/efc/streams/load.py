@@ -17,6 +17,7 @@ from efc.streams import digits
 from efc.streams.dataset import Dataset
 
 DATASETS = ("digits", *SPECS)
+"""The data sets known by name."""
 OWN = ("npz", "folder")
 ENCODED_SIZE = 224
 Progress = Callable[[str, int, int | None], None]

@@ -25,6 +25,7 @@ from efc.streams.dataset import Dataset, IntArray
 
 Mask = npt.NDArray[np.bool_]
 SCENARIOS = ("class", "task", "domain")
+"""What may be asked at test: any class seen, one of the task's, one of those that all tasks share."""
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,9 @@ from efc.core.network import Parameters, flat_bmm
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
 from efc.core.system import System, build, feed_back, free_preservation, free_slopes, learning_signal
-from efc.theory.methods import descend, learner_at
 from efc.theory.rows import layers_of
 from efc.theory.situation import HEAD_BETA, Situation, one_hot
 
-BETA = 10.0
-"""As EFC ships."""
 READINGS = ("softmax", "elementwise", "printed")
 """M = S, M = diag(p), M = I."""
 
@@ -150,10 +147,3 @@ def _terms(s: Situation, run: int, theta: Tensor, beta: Tensor) -> Parameters:
     head = [1.0] * (len(terms.weights) - 1) + [HEAD_BETA]
     W = tuple(beta.reshape(-1, 1, 1) * h * t for h, t in zip(head, terms.weights, strict=True))
     return Parameters(W, tuple(beta.reshape(-1, 1) * h * t for h, t in zip(head, terms.biases, strict=True)))
-
-
-def part_way(situation: Situation, steps: int) -> Tensor:
-    """(R, P): the parameters after so many steps of EFC on task B, where there is something to be held back from."""
-    learner = learner_at(situation, "EFC", situation.scale.lr, BETA)
-    descend(learner, situation, steps, [0], lambda me: {"nothing": me.theta.new_zeros(me.runs)})
-    return learner.theta

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -27,15 +28,23 @@ class Rows:
     right: Tensor
     n: int
 
+    @cached_property
+    def small(self) -> Tensor:
+        """``1/n right left^T`` (m, m), in float64: it has the eigenvalues of M that are not zero."""
+        return (self.right @ self.left.T).double() / self.n
+
     def times(self, v: Tensor) -> Tensor:
         """``M v``."""
         return self.left.T @ (self.right @ v) / self.n
 
     def inner(self, other: Rows) -> float:
         """``<M, M'> = tr(M^T M')``, the Frobenius product."""
-        both = (self.left @ other.left.T) * (self.right @ other.right.T)
+        gram = self.left @ other.left.T
+        symmetric = self.left is self.right and other.left is other.right
+        both = gram.square() if symmetric else gram * (self.right @ other.right.T)
         return float(both.double().sum()) / (self.n * other.n)
 
+    @cached_property
     def norm(self) -> float:
         return math.sqrt(max(0.0, self.inner(self)))
 
@@ -47,16 +56,11 @@ class Rows:
         return float(self.diagonal().double().sum())
 
     def damped_inverse(self, v: Tensor, damping: float) -> Tensor:
-        """``(M + damping I)^{-1} v`` by Woodbury's identity: one system of the size of the rows.
-
-        In float64: with little damping the answer is what is left of large numbers.
-        """
-        left, right, v64 = self.left.double(), self.right.double(), v.double()
-        small = right @ left.T / self.n
-        small.diagonal().add_(damping)
-        solved = torch.linalg.solve(small, right @ v64 / self.n)
-        inverse: Tensor = (v64 - left.T @ solved) / damping
-        return inverse.to(v)
+        """``(M + damping I)^{-1} v`` for v (P,) or (P, k), by Woodbury's identity: one system of the rows' size."""
+        small = self.small + damping * torch.eye(len(self.left), dtype=torch.float64, device=v.device)
+        solved = torch.linalg.solve(small, (self.right @ v).double() / self.n)
+        inverse: Tensor = (v - self.left.T @ solved.to(v)) / damping
+        return inverse
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
@@ -68,18 +72,18 @@ def cosine(a: Tensor, b: Tensor) -> float:
 
 def normalised(a: Rows, b: Rows) -> float:
     """``<a, b> / (|a| |b|)``."""
-    lengths = a.norm() * b.norm()
+    lengths = a.norm * b.norm
     return a.inner(b) / lengths if lengths > 0 else 0.0
 
 
 def with_identity(m: Rows) -> float:
     """``<I, M> / (|I| |M|)``."""
-    return m.trace() / (math.sqrt(m.left.shape[1]) * m.norm())
+    return m.trace() / (math.sqrt(m.left.shape[1]) * m.norm)
 
 
 def with_diagonal(d: Tensor, m: Rows) -> float:
     """``<diag(d), M> / (|d| |M|)``."""
-    return float((d * m.diagonal()).double().sum()) / (float(d.double().norm()) * m.norm())
+    return float((d * m.diagonal()).double().sum()) / (float(d.double().norm()) * m.norm)
 
 
 def fisher(situation: Situation, run: int, theta: Tensor | None = None) -> Rows:

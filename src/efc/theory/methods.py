@@ -14,7 +14,7 @@ from efc.core.network import Parameters
 from efc.core.plasticity import postsynaptic
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
-from efc.core.system import build
+from efc.core.system import System, build, free_preservation
 from efc.learners import find_learner
 from efc.learners.base import Learner
 from efc.theory.rows import layers_of, outer_rows
@@ -92,6 +92,15 @@ def descend(
     return {name: torch.stack([look[name] for look in seen]).cpu() for name in seen[0]}
 
 
+def visited(
+    situation: Situation, method: str, steps: int, at: Sequence[int], lr: float, strength: float = 0.0
+) -> Tensor:
+    """(len(at), R, P): where a method stands along its way through task B."""
+    learner = learner_at(situation, method, lr, strength)
+    looked = descend(learner, situation, steps, at, lambda me: {"theta": me.theta.clone()})
+    return looked["theta"].to(situation.device)
+
+
 @dataclass(frozen=True)
 class Control:
     """How strongly the equilibrium is driven and preserved."""
@@ -117,20 +126,28 @@ def preservation_terms(situation: Situation, run: int, theta: Tensor, control: C
     return Parameters(W, (*b[:-1], control.head_beta * b[-1]))
 
 
-def equilibrium(situation: Situation, run: int, theta: Tensor, x: Tensor, y: Tensor, control: Control) -> Solution:
-    """The equilibria of samples ``x`` (n, d_0), one-hot ``y`` (n, C), of one run at ``theta`` (P,)."""
+def equilibrium(
+    situation: Situation, run: int, theta: Tensor, x: Tensor, y: Tensor, control: Control, averaged: bool = False
+) -> Solution:
+    """The equilibria of samples ``x`` (n, d_0), one-hot ``y`` (n, C), of one run at ``theta`` (P,).
+
+    ``averaged``: every sample is given the mean of the preservation signals that the batch raises in the free state.
+    """
     s = situation
-    system = build(
-        Dynamics(s.activation, feedback=control.feedback, form=control.form),
-        layers_of(s.layout, theta, s.classes),
-        x.unsqueeze(0),
-        y.unsqueeze(0),
-        Controller.from_gain(control.kappa),
-        lam=control.lam,
-        target=control.target,
-        terms=preservation_terms(s, run, theta, control),
-    )
-    return make_solver(control.solver, tol=control.tol, max_steps=200).solve(system)
+
+    def system(terms: Parameters | None) -> System:
+        dynamics = Dynamics(s.activation, feedback=control.feedback, form=control.form)
+        layers, controller = layers_of(s.layout, theta, s.classes), Controller.from_gain(control.kappa)
+        batch = x.unsqueeze(0), y.unsqueeze(0)
+        return build(dynamics, layers, *batch, controller, lam=control.lam, target=control.target, terms=terms)
+
+    built = system(preservation_terms(s, run, theta, control))
+    gammas = free_preservation(built)
+    if averaged and gammas is not None and built.terms is not None:
+        # A signal that does not depend on the sample comes with the bias alone.
+        weights = tuple(torch.zeros_like(W) for W in built.terms.weights)
+        built = system(Parameters(weights, tuple(-gamma.mean(1) for gamma in gammas)))
+    return make_solver(control.solver, tol=control.tol, max_steps=200).solve(built)
 
 
 def update_rows(situation: Situation, solution: Solution, head_rule: str = "signal") -> Tensor:

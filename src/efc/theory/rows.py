@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.func import jacrev, vmap
 
 from efc.core.activations import Activation
-from efc.core.network import Layout, Parameters, backward, forward
-from efc.core.outputs import softmax_jacobian_product
+from efc.core.network import Layout, Parameters, affine, backward, forward, outer_sums
+from efc.core.outputs import loss_gradient, softmax_jacobian_product
 
 CHUNK = 25
 """Samples whose Jacobians are made at a time: bounds the memory of automatic differentiation."""
@@ -95,3 +95,33 @@ def preservation_rows(
 
     per_sample = vmap(jacrev(effect), in_dims=(None, 0))
     return torch.cat([-per_sample(theta, chunk) for chunk in x.split(CHUNK)])
+
+
+def model_fisher_along(layout: Layout, theta: Tensor, sigma: Activation, x: Tensor, v: Tensor, classes: slice) -> float:
+    """``v^T F v`` with labels drawn from the model: ``mean_n (J_z v)^T S (J_z v)``, J_z the Jacobian of the logits.
+
+    The empirical Fisher, with true labels, is another matrix: the better the network, the smaller it is against this.
+    """
+    layers, moved = layers_of(layout, theta, classes), layers_of(layout, v, classes)
+    trace = forward(layers, sigma, x.unsqueeze(0))
+    dr = torch.zeros_like(trace.r[0])
+    for i, r in enumerate(trace.r):
+        da = dr @ layers.weights[i].transpose(1, 2) + affine(r, moved.weights[i], moved.biases[i])
+        if i + 1 < len(trace.r):
+            dr = sigma.slope(trace.a[i], trace.r[i + 1]) * da
+    return float((da * softmax_jacobian_product(torch.softmax(trace.z, -1), da)).sum(-1).mean())
+
+
+def mean_gradient(
+    layout: Layout, theta: Tensor, sigma: Activation, x: Tensor, y: Tensor, classes: slice
+) -> tuple[Tensor, Tensor]:
+    """The mean cross-entropy (R,) over ``classes`` and its gradient (R, P), for all runs at ``theta`` (R, P)."""
+    R = len(theta)
+    layers = layout.views(theta).active(classes)
+    trace = forward(layers, sigma, x.expand(R, -1, -1))
+    targets = y.expand(R, -1, -1)
+    deltas = backward(layers, sigma, trace, loss_gradient("softmax", trace.z, targets))
+    gradient = torch.zeros_like(theta)
+    outer_sums(deltas, trace.r, layout.views(gradient).active(classes), scale=1.0 / len(x))
+    loss = -(torch.log_softmax(trace.z, -1) * targets).sum(-1).mean(1)
+    return loss, gradient

@@ -97,6 +97,11 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 
 
+def without_numbers(document: dict[str, Any]) -> dict[str, Any]:
+    """What a page tells of an experiment: everything but the measurements themselves."""
+    return {key: value for key, value in document.items() if key != "numbers"}
+
+
 def markdown(documents: Sequence[dict[str, Any]]) -> str:
     """The table claim / paper / measured / verdict."""
     lines = ["| experiment | claim | paper | measured | verdict |", "|---|---|---|---|---|"]

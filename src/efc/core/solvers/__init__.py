@@ -20,6 +20,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "newton": Newton,
     "steady_state": SteadyState,
 }
+"""The solvers by name."""
 
 
 def make_solver(name: str, **options: Any) -> Solver:

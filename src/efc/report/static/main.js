@@ -5,6 +5,7 @@ function refresh() {
   drawCurves(rows);
   drawTransfer(rows);
   drawShare(rows);
+  drawEffort(rows);
   drawMatrices(rows);
   drawConfusion(rows);
   fillSettings(rows);

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
-from efc.theory.experiments import curvature, equilibrium, least_control, steady_state
+from efc.theory.experiments import (
+    bounds,
+    curvature,
+    equilibrium,
+    forgetting,
+    interference,
+    least_control,
+    natural_gradient,
+    regimes,
+    sample_specificity,
+    steady_state,
+)
 from efc.theory.finding import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (curvature, steady_state, least_control, equilibrium)
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (
+        forgetting,
+        curvature,
+        steady_state,
+        natural_gradient,
+        least_control,
+        interference,
+        regimes,
+        bounds,
+        sample_specificity,
+        equilibrium,
+    )
 }

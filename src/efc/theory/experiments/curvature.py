@@ -9,8 +9,8 @@ import torch
 from efc.figures import COLOURS
 from efc.plots import new_figure
 from efc.theory.curvature import Rows, fisher, implicit, normalised, with_diagonal, with_identity
-from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, mean_std, verdict
-from efc.theory.methods import descend, learner_at
+from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, bars, mean_std, verdict
+from efc.theory.methods import visited
 from efc.theory.rows import gradient_rows
 from efc.theory.situation import Situation, one_hot
 
@@ -31,8 +31,7 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
     s = situation
     steps = 300 if s.scale.quick else 1000
     at = [0, *(round(steps * share) for share in (0.03, 0.1, 0.3, 1.0))]
-    learner = learner_at(s, "EFC", s.scale.lr, 10.0)
-    course = descend(learner, s, steps, at, lambda me: {"theta": me.theta.clone()})["theta"].to(s.device)
+    course = visited(s, "EFC", steps, at, s.scale.lr, 10.0)
     found: dict[str, list[list[float]]] = {name: [[] for _ in at] for name in LABELS}
     unweighted = []
     for run in range(s.runs):
@@ -109,16 +108,13 @@ def draw(numbers: Numbers) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.6))
     names = [name for name in LABELS if name != "stored"]
     first = [numbers["products"][name][0] for name in names]
-    at = range(len(names))
-    left.bar(at, [sum(v) / len(v) for v in first], color=[COLOURS[k] for k in at], width=0.7)
-    for k, values in enumerate(first):
-        left.plot([k] * len(values), values, "k.", markersize=3)
-    left.set_xticks(at, [LABELS[name].split(" (")[0].replace("Fisher of ", "") for name in names], fontsize=7)
+    bars(left, first, [LABELS[name].split(" (")[0].replace("Fisher of ", "") for name in names])
     left.set_title("at $\\theta_A^*$", fontsize=8)
     left.set_ylabel("normalised product with $F_A$", fontsize=8)
     for k, name in enumerate(LABELS):
         band(right, numbers["steps"], numbers["products"][name], LABELS[name], COLOURS[k])
     right.set_xscale("symlog", linthresh=max(1, numbers["steps"][1]))
+    right.set_xlim(left=0)
     right.set_xlabel("steps on task B (EFC)", fontsize=8)
     right.set_title("with the Fisher of task A recomputed there", fontsize=8)
     right.set_ylim(0, 1.05)

@@ -15,10 +15,11 @@ from efc.core.solvers import make_solver
 from efc.core.system import System
 from efc.figures import COLOURS
 from efc.plots import new_figure
-from efc.theory.closed_form import BETA, part_way, sweep_system
+from efc.theory.closed_form import sweep_system
 from efc.theory.effort import Optimum, Problem
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, verdict
 from efc.theory.flows import LOOKS, Trajectory, balance, descend_effort, follow_local_rule, pull, record
+from efc.theory.methods import visited
 from efc.theory.situation import KAPPA, LAMBDA, Situation, one_hot, some
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 SURE = 0.9
 """The target of the least control: so much on the right class, the rest spread evenly."""
+BETA = 10.0
+"""As EFC ships."""
+WAY = 100
+"""Steps of EFC on task B before samples are looked at: there is something to be held back from."""
 BETAS = (0.0, 1.0, 10.0, 100.0)
 IMPORTANCE = {"A": 0.0, "all": 1.0}
 """Task A's Fisher as it is, or with its mean given to every weight on top."""
@@ -110,7 +115,7 @@ def _rest(s: Situation, floor: float) -> dict[str, Any]:
 
 def _activity(s: Situation) -> dict[str, Any]:
     """Shares of samples by how their search ended, against the gain; three of them with their course."""
-    theta = part_way(s, 100)
+    theta = visited(s, "EFC", WAY, [WAY], s.scale.lr, BETA)[0]
     gains = torch.tensor(GAINS, dtype=torch.float64, device=s.device)
     one = torch.ones_like(gains)
     shares: dict[str, list[list[float]]] = {}

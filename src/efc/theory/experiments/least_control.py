@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ from efc.theory.effort import (
     selectivity,
     theorem_deltas,
 )
-from efc.theory.finding import Claim, Experiment, Numbers, Tell, mean_std, verdict
+from efc.theory.finding import Claim, Experiment, Numbers, Tell, clearly, mean_std, verdict
 from efc.theory.rows import logits, outer_rows
 from efc.theory.situation import LAMBDA, Situation, batches, one_hot, some
 
@@ -294,11 +293,6 @@ def _direction_claim(cosine: Sequence[dict[str, Any]]) -> Claim:
 _TRAINED_FEEDBACKS = ("jacobian", "least control")
 
 
-def _spread(a: Sequence[float], b: Sequence[float]) -> float:
-    """The standard deviation over seeds of two sets together, at least half a point."""
-    return max(0.5, math.sqrt((float(np.var(a, ddof=1)) + float(np.var(b, ddof=1))) / 2))
-
-
 def _training_claim(training: dict[str, Any]) -> Claim:
     methods = training["methods"]
     told = "; ".join(f"{name} {mean_std(found['accuracy'])} %" for name, found in methods.items())
@@ -307,7 +301,7 @@ def _training_claim(training: dict[str, Any]) -> Claim:
         "The local rule learns as well as the exact descent would.",
         "not examined",
         f"digits, {training['steps']} steps, rate chosen on validation: {told}",
-        verdict(*(float(np.mean(exact)) - float(np.mean(local)) < _spread(exact, local) for exact, local in pairs)),
+        verdict(*(not clearly(exact, local) for exact, local in pairs)),
     )
 
 

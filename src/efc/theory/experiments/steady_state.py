@@ -12,14 +12,17 @@ from torch import Tensor
 
 from efc.figures import COLOURS
 from efc.plots import new_figure
-from efc.theory.closed_form import BETA, READINGS, Comparison, compare, part_way, sweep_system
+from efc.theory.closed_form import READINGS, Comparison, compare, sweep_system
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, mean_std, verdict
+from efc.theory.methods import visited
 from efc.theory.situation import KAPPA, LAMBDA, Situation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BETA = 10.0
+"""As EFC ships."""
 STRONG = 10.0
 """A gain at which the loop is far from weak."""
 FACTORS = [10.0**-k for k in np.arange(-2, 2.25, 0.25).tolist()]
@@ -39,7 +42,7 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
     s = situation
     steps = 100 if s.scale.quick else 300
     tell(f"task B is learned for {steps} steps")
-    theta = part_way(s, steps)
+    theta = visited(s, "EFC", steps, [steps], s.scale.lr, BETA)[0]
     found: dict[str, list[Comparison]] = {}
     for run in range(s.runs):
         tell(f"seed {s.seeds[run]}")

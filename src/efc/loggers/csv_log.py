@@ -1,0 +1,87 @@
+"""``logs/csv/metrics.csv``, one line per number, and ``params.csv``, one per setting."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from efc.loggers.base import Logger
+from efc.loggers.values import Value
+from efc.runs.files import make_folder, write_atomically
+from efc.runs.identity import Run
+
+PLACE = ("run", "dataset", "scenario", "method", "head", "seed")
+METRICS = (*PLACE, "name", "step", "value")
+PARAMS = ("run", "name", "value")
+LAST = "seconds"
+"""The number that is written last: a run that has it is there whole."""
+
+
+class CsvLogger(Logger):
+    """Appends; nothing to install."""
+
+    name = "csv"
+
+    def __init__(self, folder: Path) -> None:
+        place = make_folder(folder / "csv", "--out")
+        self.metrics, self.params = place / "metrics.csv", place / "params.csv"
+        for file, names in ((self.metrics, METRICS), (self.params, PARAMS)):
+            if not file.exists():
+                write_atomically(file, _lines([names]))
+        self._start()
+
+    def _start(self) -> None:
+        self.read_to = {self.metrics: 0, self.params: 0}
+        self.met: set[str] = set()
+        self.whole: set[str] = set()
+
+    def holds(self, run: str) -> bool:
+        """Others may have added lines since: those are read, not all of them again."""
+        for file in self.read_to:
+            with file.open("rb") as source:
+                source.seek(self.read_to[file])
+                new = source.read()
+            ended = new[: new.rfind(b"\n") + 1]  # a line that was cut off does not count
+            self.read_to[file] += len(ended)
+            for line in csv.reader(ended.decode().splitlines()):
+                self.met.add(line[0])
+                if len(line) == len(METRICS) and line[-3] == LAST:
+                    self.whole.add(line[0])
+        return run in self.whole
+
+    def forget(self, run: str) -> None:
+        self.holds(run)
+        if run not in self.met:
+            return
+        for file in self.read_to:
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            write_atomically(file, "".join(line for line in lines if not line.startswith(f"{run},")))
+        self._start()
+
+    def write(self, run: Run, parameters: Mapping[str, Any], values: Sequence[Value]) -> None:
+        place = [run.id, *(run.settings[name] for name in PLACE[1:])]
+        _append(self.params, _lines([run.id, name, value] for name, value in parameters.items()))
+        _append(self.metrics, _lines([*place, v.name, v.step, v.value] for v in values))
+
+
+def _lines(rows: Any) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _append(file: Path, text: str) -> None:
+    """In one go, after the last whole line: one that a full disk or a power loss has cut off goes."""
+    with file.open("r+b") as target:
+        end = target.seek(0, 2)
+        while end > 0:
+            target.seek(end - 1)
+            if target.read(1) == b"\n":
+                break
+            end -= 1
+        target.truncate(end)
+        target.seek(end)
+        target.write(text.encode())
