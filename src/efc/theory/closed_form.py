@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from efc.core.control import Controller, Dynamics
-from efc.core.linear import solve_gain
+from efc.core.linear import solve_gain, steady_state_u
 from efc.core.network import Parameters, flat_bmm
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
@@ -25,8 +25,9 @@ from efc.core.system import System, build, feed_back, free_preservation, free_sl
 from efc.theory.rows import layers_of
 from efc.theory.situation import HEAD_BETA, Situation, one_hot
 
-READINGS = ("softmax", "elementwise", "printed")
-"""M = S, M = diag(p), M = I."""
+READINGS = ("softmax", "elementwise", "printed", "package")
+"""M = S, M = diag(p), M = I; and :func:`~efc.core.linear.steady_state_u`, which is M = S with one thing more: that the
+preservation signals answer to the rates, as they do in the equilibrium."""
 
 
 def output_factor(system: System, reading: str) -> Tensor:
@@ -57,6 +58,8 @@ def bare_response(system: System) -> tuple[Tensor, Tensor]:
 
 def closed_form(system: System, reading: str = "softmax") -> Tensor:
     """``u`` (R, B, C) of the theorem."""
+    if reading == "package":
+        return steady_state_u(system)
     J_0, gamma_0 = bare_response(system)
     M = output_factor(system, reading)
     wanted = system.free_error - (M @ gamma_0.unsqueeze(-1)).squeeze(-1)

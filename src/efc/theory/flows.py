@@ -25,7 +25,7 @@ class Course:
     """A descent of ``V = 1/2 mean |psi*|^2``, as far as it went."""
 
     V: list[float]
-    """Before each step, and after the last."""
+    """Before each step, and at the end."""
     foreseen: list[float]
     """``-step |dH/dtheta|^2`` of each step: what V should change by."""
     end: Optimum
@@ -49,7 +49,10 @@ def descend_effort(problem: Problem, step: float, steps: int, adam: bool = False
             optimiser.step(theta, gradient, rate)
         else:
             theta = theta - step * gradient
-        found = least_control(problem.at(theta[0].clone()), found.psi, max_steps=sweeps)
+        trial = least_control(problem.at(theta[0].clone()), found.psi, max_steps=sweeps)
+        if not bool(torch.isfinite(trial.effort).all()):
+            break  # blown up: the last state that can be spoken of is the end
+        found = trial
     return Course([*V, float(found.effort.mean()) / 2], foreseen, found)
 
 

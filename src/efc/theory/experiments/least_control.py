@@ -127,7 +127,7 @@ def printed_condition(optimum: Optimum) -> dict[str, float]:
     }
 
 
-def column_space(optimum: Optimum, kind: str) -> float:
+def column_space(optimum: Optimum, kind: str) -> float | None:
     """The share of ``psi*`` outside the column space of Q, median over samples."""
     share = outside(optimum.signals, optimal_feedback(optimum, kind))
     return _median(share, optimum.settled)
@@ -135,7 +135,7 @@ def column_space(optimum: Optimum, kind: str) -> float:
 
 def _excess(
     s: Situation, feedback: str, lam: float, theta: Tensor, x: Tensor, y: Tensor, optimum: Optimum
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """``|psi|^2`` of the controller that reaches the same output, over the least possible."""
     setting = Setting(s.layout, feedback, kappa=GAIN, lam=lam, activation=s.activation)
     solution = setting.solve(*(t.unsqueeze(0) for t in (theta, x, y)))
@@ -148,7 +148,7 @@ def _excess(
     }
 
 
-def _spread_of(optimum: Optimum) -> dict[str, float]:
+def _spread_of(optimum: Optimum) -> dict[str, float | None]:
     return {name: _median(values, optimum.settled) for name, values in selectivity(optimum).items()}
 
 
@@ -177,8 +177,9 @@ def _angle(layout: Layout, a: Tensor, b: Tensor) -> dict[str, list[float]]:
     }
 
 
-def _median(values: Tensor, where: Tensor) -> float:
-    return float(values[where].median()) if bool(where.any()) else float("nan")
+def _median(values: Tensor, where: Tensor) -> float | None:
+    """None where there is nothing to take it of."""
+    return float(values[where].median()) if bool(where.any()) else None
 
 
 def training(quick: bool) -> dict[str, Any]:
@@ -209,10 +210,10 @@ def training(quick: bool) -> dict[str, Any]:
 
 def judge(numbers: Numbers) -> list[Claim]:
     gradient = {k: [g[k] for g in numbers["gradient"]] for k in ("theorem", "printed")}
-    out = {k: np.nanmean([o[k] for o in numbers["outside"]], 0) for k in (*FEEDBACKS, "exact")}
+    out = {k: _means([o[k] for o in numbers["outside"]]) for k in (*FEEDBACKS, "exact")}
     ratio = {k: _ratios(numbers["effort"], k) for k in FEEDBACKS}
     condition = numbers["printed_condition"][0]
-    spread = {k: {m: [s[k][m] for s in numbers["selectivity"]] for m in ("correlation", "silent")} for k in _FORMS}
+    spread = {k: {m: _selectivity(numbers, k, m) for m in ("correlation", "silent")} for k in _FORMS}
     middle = list(numbers["lambdas"]).index(LAMBDA)
     settled = [s[middle] for s in numbers["settled"]]
     return [
@@ -265,9 +266,18 @@ def judge(numbers: Numbers) -> list[Claim]:
 _FORMS = ("multiplicative", "additive")
 
 
+def _selectivity(numbers: Numbers, form: str, name: str) -> list[float]:
+    return [s[form][name] for s in numbers["selectivity"] if s[form][name] is not None]
+
+
+def _means(seeds: Sequence[Sequence[float | None]]) -> list[float]:
+    """Over the seeds in which there is a number at all."""
+    columns = [[value for value in column if value is not None] for column in zip(*seeds, strict=True)]
+    return [float(np.mean(column)) if column else float("nan") for column in columns]
+
+
 def _ratios(efforts: Sequence[dict[str, Any]], kind: str) -> list[float]:
-    ratios: list[float] = np.nanmean([[each["ratio"] for each in seed[kind]] for seed in efforts], 0).tolist()
-    return ratios
+    return _means([[each["ratio"] for each in seed[kind]] for seed in efforts])
 
 
 def _cosine(cosine: Sequence[dict[str, Any]], feedback: str, reference: str, over: str) -> list[float]:
@@ -310,7 +320,7 @@ def draw(numbers: Numbers) -> Figure:
     axes = figure.subplots(2, 3)
     _draw_gradient(axes[0, 0], numbers["gradient"])
     _draw_by_lambda(axes[0, 1], axes[0, 2], numbers)
-    _draw_selectivity(axes[1, 0], numbers["selectivity"])
+    _draw_selectivity(axes[1, 0], numbers)
     _draw_cosines(axes[1, 1], numbers["cosine"])
     _draw_training(axes[1, 2], numbers["training"])
     for axis in axes.flat:
@@ -331,7 +341,7 @@ def _draw_gradient(axis: Axes, gradient: Sequence[dict[str, float]]) -> None:
 def _draw_by_lambda(left: Axes, right: Axes, numbers: Numbers) -> None:
     labels = {"jacobian": "$J^T$", "least_control": "diag$(f) J^T$", "exact": "diag$(r) J^T$, exp. factors"}
     for k, name in enumerate(labels):
-        shares = np.nanmean([o[name] for o in numbers["outside"]], 0)
+        shares = _means([o[name] for o in numbers["outside"]])
         left.loglog(numbers["lambdas"], np.maximum(shares, 1e-16), "o-", color=COLOURS[k], label=labels[name], ms=3)
     left.set_title("share of $\\psi^*$ outside col $Q$", fontsize=8)
     left.legend(fontsize=6)
@@ -346,10 +356,10 @@ def _draw_by_lambda(left: Axes, right: Axes, numbers: Numbers) -> None:
         axis.set_xlabel("$\\lambda$", fontsize=7)
 
 
-def _draw_selectivity(axis: Axes, found: Sequence[dict[str, Any]]) -> None:
+def _draw_selectivity(axis: Axes, numbers: Numbers) -> None:
     for k, form in enumerate(_FORMS):
         for j, name in enumerate(("correlation", "silent")):
-            values = [s[form][name] for s in found]
+            values = _selectivity(numbers, form, name)
             axis.bar(j + 0.38 * k - 0.19, np.mean(values), 0.36, color=COLOURS[k], label=form if j == 0 else None)
             axis.plot([j + 0.38 * k - 0.19] * len(values), values, "k.", markersize=2.5)
     axis.axhline(0, color="k", linewidth=0.5)

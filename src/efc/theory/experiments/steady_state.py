@@ -34,6 +34,7 @@ LABELS = {
     "softmax": "$S$: softmax output",
     "elementwise": "diag$(p)$: not normalised",
     "printed": "as printed, no factor",
+    "package": "$S$, $\\gamma$ responding",
 }
 
 
@@ -105,7 +106,7 @@ def _share(where: Sequence[Tensor]) -> list[float]:
 def order(comparison: Comparison, error: Tensor, factors: Sequence[float]) -> float | None:
     """Slope of log error over log factor up to SMALL: the median over samples that settle and never flip there."""
     small = torch.tensor([f <= SMALL * 1.001 for f in factors], device=error.device)
-    usable = (comparison.settled & ~comparison.flipped)[small].all(0)
+    usable = (comparison.settled & ~comparison.flipped & (error > 0))[small].all(0)
     if not bool(usable.any()):
         return None
     x = torch.tensor(factors, dtype=error.dtype, device=error.device).log()[small]
@@ -158,9 +159,9 @@ def judge(numbers: Numbers) -> list[Claim]:
             "The closed form is a first-order approximation of the equilibrium: its error is of second order as lambda "
             "and beta shrink together.",
             "first-order linear approximation around the free state",
-            f"order {mean_std(orders['softmax'])} for the softmax output (with S), kappa {KAPPA:g} and {STRONG:g}, no "
-            "ReLU flipping",
-            verdict(abs(float(np.mean(orders["softmax"])) - 2) < 0.15),
+            f"order {mean_std(orders['softmax'])} for the softmax output (with S), {mean_std(orders['package'])} as "
+            f"the package has it; kappa {KAPPA:g} and {STRONG:g}, no ReLU flipping",
+            verdict(*(abs(float(np.mean(orders[r])) - 2) < 0.15 for r in ("softmax", "package"))),
         ),
         Claim(
             "So it is as printed, without the derivative of the softmax.",
@@ -174,15 +175,17 @@ def judge(numbers: Numbers) -> list[Claim]:
             "As EFC ships (lambda 0.01, beta 10, kappa 0.1) the closed form is the equilibrium for all practical "
             "purposes.",
             "weak feedback",
-            f"u off by {_percent(shipped['softmax'])}, hidden rates by {_percent(shipped['rates'])} of what control "
-            f"changes (medians); at lambda = 1, beta = 1000: u by {100 * top:.2g} %",
+            f"u off by {_percent(shipped['softmax'])} (package: {_percent(shipped['package'])}), "
+            f"hidden rates by {_percent(shipped['rates'])} of what control changes (medians); "
+            f"at lambda = 1, beta = 1000: u by {100 * top:.2g} %",
             verdict(max(shipped["softmax"]) < 0.01, max(shipped["rates"]) < 0.01),
         ),
         Claim(
             "It holds at any gain.",
             "alpha > 0, no condition on its size",
             f"kappa {min(numbers['gains']):g} to {max(numbers['gains']):g} at shipped lambda, beta: u off by at most "
-            f"{100 * worst['softmax']:.2g} % (median), as printed {100 * worst['printed']:.2g} %; "
+            f"{100 * worst['softmax']:.2g} % (median; package: {100 * worst['package']:.2g} %), as printed "
+            f"{100 * worst['printed']:.2g} %; "
             f"{100 * max(numbers['sweeps']['kappa']['unsettled']):.2g} % of samples have no equilibrium that was found",
             verdict(worst["softmax"] < 0.05, max(numbers["sweeps"]["kappa"]["unsettled"]) < 0.01),
         ),
