@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
-from torch.func import grad, jacfwd, vmap
+from torch.func import grad, jacrev, vmap
 
 from efc.core.activations import Activation
 from efc.core.network import Layout, Parameters
@@ -158,7 +158,7 @@ def least_control(problem: Problem, start: Tensor | None = None, tol: float = 1e
         single = replace(problem, x=x.unsqueeze(0), target=target.unsqueeze(0))
         return single.costs(signals.unsqueeze(0), problem.theta)[0]
 
-    slope, curvature = vmap(grad(one)), vmap(jacfwd(grad(one)))
+    slope, curvature = vmap(grad(one)), vmap(jacrev(grad(one)))
     damping = torch.zeros_like(psi[:, 0])
     eye = torch.eye(N, dtype=psi.dtype, device=psi.device)
     active = torch.arange(n, device=psi.device)
