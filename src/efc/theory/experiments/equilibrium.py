@@ -250,7 +250,7 @@ def _reach_claim(numbers: Numbers) -> Claim:
         "corollary, beta not 0",
         f"local rule, one sample, beta {betas}: loss {reached}, going as step^{np.mean(slopes['A']):.1f}, with task "
         f"A's own Fisher, which is zero for the new classes' outputs (beta 0: {ends['A'][0]:.1g}); with every weight "
-        f"important {floors}, going as step^{np.mean(slopes['all']):.2f}",
+        f"important {floors}, going as step^{np.mean(slopes['all']):.1g}",
         verdict(
             all(ends["all"][k] > 10 * ends["all"][0] for k in strong) and max(map(abs, slopes["all"])) < 0.1,
             max(map(abs, slopes["A"])) < 0.1,
@@ -313,9 +313,11 @@ def _draw_losses(axis: Axes, numbers: Numbers) -> None:
             losses = [row[k] for row in rest["loss_batch"]][full]
             axis.loglog(rest["steps"][full], losses, line, color=COLOURS[k], label=label, linewidth=1.2)
     axis.minorticks_off()
+    shown = [rest["steps"][k] for k in (1, LOOKS // 4, LOOKS // 2)]
+    axis.set_xticks(shown, [str(step) for step in shown])
     axis.set_title("local rule: loss of 16 samples", fontsize=8)
     axis.set_xlabel("steps (dotted: all weights important)", fontsize=7)
-    axis.legend(fontsize=6)
+    axis.legend(fontsize=5.5, ncols=2, loc="lower left")
 
 
 def _draw_shares(axis: Axes, numbers: Numbers) -> None:
@@ -326,7 +328,9 @@ def _draw_shares(axis: Axes, numbers: Numbers) -> None:
         axis.semilogx(numbers["gains"], np.mean(numbers["shares"][name], 0), line, label=label, linewidth=1.2, **colour)
     axis.set_title("share of samples", fontsize=8)
     axis.set_xlabel("gain $\\kappa$", fontsize=7)
-    axis.legend(fontsize=6)
+    axis.set_ylim(-0.03, 1.45)
+    axis.set_yticks((0, 0.5, 1))
+    axis.legend(fontsize=5.5, loc="upper center", ncols=2)
 
 
 def _draw_course(above: Axes, below: Axes, kind: str, course: dict[str, Any] | None) -> None:

@@ -378,7 +378,8 @@ def _draw_cosines(axis: Axes, cosine: Sequence[dict[str, Any]]) -> None:
                 range(layers), _cosine(cosine, feedback, name, "sample"), line, color=COLOURS[k], label=label, ms=3
             )
     axis.set_xticks(range(layers), [*(f"layer {i + 1}" for i in range(layers - 1)), "all"], fontsize=6)
-    axis.set_ylim(0, 1.05)
+    axis.set_ylim(-0.55, 1.05)
+    axis.set_yticks((0, 0.5, 1))
     axis.set_title("local change: cosine with ...", fontsize=8)
     axis.legend(fontsize=5.5, title="solid: jacobian, dotted: least c.", title_fontsize=5.5, loc="lower left")
 

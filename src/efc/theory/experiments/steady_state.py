@@ -227,7 +227,7 @@ def draw(numbers: Numbers) -> Figure:
         _line(b, factors, sweeps[name]["error"]["softmax"], colour, label)
     b.set_title("one alone: the other sets a floor ($S$)", fontsize=8)
     for k, reading in enumerate(READINGS):
-        _line(c, numbers["gains"], sweeps["kappa"]["relative"][reading], COLOURS[k], LABELS[reading])
+        _line(c, numbers["gains"], sweeps["kappa"]["relative"][reading], COLOURS[k], LABELS[reading], _style(reading))
     _line(c, numbers["gains"], sweeps["kappa"]["rates"], COLOURS[5], "hidden rates ($S$)", "--")
     c.set_title(f"gain ($\\lambda$ = {LAMBDA:g}, $\\beta$ = {BETA:g})", fontsize=8)
     for name, colour in (("together", COLOURS[0]), ("together_strong", COLOURS[1])):
@@ -255,7 +255,7 @@ def draw(numbers: Numbers) -> Figure:
 
 def _orders(axis: Axes, factors: Sequence[float], sweep: dict[str, Any]) -> None:
     for k, reading in enumerate(READINGS):
-        _line(axis, factors, sweep["error"][reading], COLOURS[k], LABELS[reading])
+        _line(axis, factors, sweep["error"][reading], COLOURS[k], LABELS[reading], _style(reading))
     flipped = [(f, e) for f, e in zip(factors, sweep["error_flipped"], strict=True) if e is not None]
     if flipped:
         axis.plot(*zip(*flipped, strict=True), "k^", markersize=3.5, label="$S$, a ReLU flips")
@@ -263,6 +263,10 @@ def _orders(axis: Axes, factors: Sequence[float], sweep: dict[str, Any]) -> None
     if last is not None:
         guide = [last * (f / factors[-1]) ** 2 for f in factors]
         axis.plot(factors, guide, ":", color="#8C8C8C", linewidth=1, label="slope 2")
+
+
+def _style(reading: str) -> str:
+    return "--" if reading == "package" else "-"  # it lies on the theorem's line
 
 
 def _line(axis: Axes, x: Sequence[float], y: Sequence[float | None], colour: str, label: str, style: str = "-") -> None:
