@@ -5,11 +5,14 @@ from __future__ import annotations
 from efc.theory.experiments import (
     bounds,
     curvature,
+    equilibrium,
     forgetting,
     interference,
+    least_control,
     natural_gradient,
     regimes,
     sample_specificity,
+    steady_state,
 )
 from efc.theory.finding import Experiment
 
@@ -18,10 +21,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     for module in (
         forgetting,
         curvature,
+        steady_state,
         natural_gradient,
+        least_control,
         interference,
         regimes,
         bounds,
         sample_specificity,
+        equilibrium,
     )
 }
