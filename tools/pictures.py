@@ -35,12 +35,12 @@ def screenshot(page: Path) -> bytes:
     return shot
 
 
-def store(picture: bytes | Path, name: str, width: int) -> None:
+def store(picture: bytes | Path, target: Path, width: int) -> None:
     """A PNG of at most 128 colours, ``width`` wide: these are flat pictures, and small files."""
     image = Image.open(io.BytesIO(picture) if isinstance(picture, bytes) else picture).convert("RGB")
     if image.width > width:
         image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
-    target = DOCS / "pictures" / name
+    target.parent.mkdir(exist_ok=True)
     image.quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
     print(f"{target.relative_to(DOCS.parent)}: {image.width} x {image.height}, {target.stat().st_size / 1000:.0f} KB")
 
@@ -51,10 +51,9 @@ def main() -> None:
         for block in re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M):
             subprocess.run(["sh", "-ec", block], cwd=folder, check=True)
         results = Path(folder) / "results" / "tour"
-        (DOCS / "pictures").mkdir(exist_ok=True)
-        store(screenshot(results / "report.html"), "report.png", 1200)
+        store(screenshot(results / "report.html"), DOCS / "pictures" / "report.png", 1200)
         for name in ("curves.png", "matrix.png"):
-            store(results / name, name, 1000)
+            store(results / name, DOCS / "pictures" / name, 1000)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,10 @@ def preservation_effect(system: System, at: Activity) -> Tensor | None:
 
 
 def steady_state_u(system: System) -> Tensor:
-    """``u`` of the steady-state theorem, as ``kappa (I + kappa J_eff)^{-1} (r* - p - gamma_eff)``."""
+    """``u`` of the steady-state theorem, as ``kappa (I + kappa J_eff)^{-1} (r* - p - gamma_eff)``.
+
+    With preservation ``J_eff`` includes how gamma answers to the rates that ``u`` moves: a term of second order.
+    """
     at = free_activity(system)
     effect = preservation_effect(system, at)
     wanted = system.free_error if effect is None else system.free_error - effect
