@@ -1,4 +1,4 @@
-"""What ``efc theory --all`` found, into the manual: figures and claims to ``docs/theory``, the table into ``theory.md``.
+"""What ``efc theory --all`` found, into the manual: figures, claims, and the table of ``theory.md``.
 
 python tools/theory_page.py results/theory-mnist
 """
@@ -10,18 +10,18 @@ import re
 import sys
 from pathlib import Path
 
-from pictures import DOCS, store
-
+from efc.runs.files import to_json
 from efc.theory.run import markdown
+from pictures import DOCS, store
 
 
 def main(folder: Path) -> None:
-    text = (folder / "theory.json").read_text(encoding="utf-8")
-    found = json.loads(text)
+    found = json.loads((folder / "theory.json").read_text(encoding="utf-8"))
     for document in found:
         name = f"{document['experiment']}.png"
         store(folder / name, DOCS / "theory" / name, 1400)
-    (DOCS / "theory" / "theory.json").write_text(text, encoding="utf-8")
+        document["command"] = re.sub(r" --out \S+", "", document["command"])  # where it was put is of no interest
+    (DOCS / "theory" / "theory.json").write_text(to_json(found), encoding="utf-8")
     page = DOCS / "theory.md"
     old = page.read_text(encoding="utf-8")
     table = f"<!-- table -->\n{markdown(found)}<!-- end of table -->"

@@ -118,7 +118,7 @@ def draw(numbers: Numbers) -> Figure:
     right.set_xlabel("steps on task B (EFC)", fontsize=8)
     right.set_title("with the Fisher of task A recomputed there", fontsize=8)
     right.set_ylim(0, 1.05)
-    right.legend(fontsize=6)
+    right.legend(fontsize=6, loc="center left")
     for axis in (left, right):
         axis.tick_params(labelsize=7)
     return figure
