@@ -69,7 +69,7 @@ def run_command(
     methods: Annotated[str | None, typer.Option(help=METHODS_HELP)] = None,
     head: Annotated[
         str | None,
-        typer.Option(help="random, least_squares, analytic, compensated: one or several. Default: each method's shipped one."),
+        typer.Option(help="random, least_squares, analytic, compensated: one or several. Default: each method's own."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many runs, side by side, from seed 0 on. Default: 5.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
