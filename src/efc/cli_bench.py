@@ -59,7 +59,9 @@ def bench_command(
     ] = None,
     methods: Annotated[str | None, typer.Option(help=METHODS_HELP)] = None,
     scenarios: Annotated[str | None, typer.Option(help="class, task, domain: one or several.")] = None,
-    head: Annotated[str | None, typer.Option(help="random, least_squares, analytic, compensated: one or several.")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="random, least_squares, analytic, compensated: one or several.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many runs of each, from seed 0 on. Default: 5.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers. Default: 100,100.")] = None,
