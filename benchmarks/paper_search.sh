@@ -27,5 +27,10 @@ search --method efc,ewc,online_ewc,si,mas,sgd,frozen "${both[@]}"
 search --method efc --save-as efc-anchor --search lr=1e-6:1e-2 --search beta=1e-3:1e5 --search anchor=1e-3:1e5 \
   --search preservation=running_ewc,mas,si "${both[@]}"
 search --method derpp "${both[@]}"
+search --method ewc,mas,sgd --scenario class --head compensated
+search --method efc --search lr=1e-6:1e-2 --search beta=1e-5:1e3 --search head_beta=0.1:100 --search normalise=none,neuron \
+  --scenario class --head compensated
+search --method efc --save-as efc-mas --search lr=1e-6:1e-2 --search beta=1e-6:1e1 --search head_beta=0.1:100 \
+  --search anchor=1e-6:1e1 --search preservation=mas --scenario class --head least_squares
 search --method analytic --head analytic --scenario class,task
 search --method joint --head random --scenario class,task --trials 12 --finalists 2

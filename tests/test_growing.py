@@ -69,9 +69,11 @@ def test_a_replay_buffer_counts_outputs_of_classes_to_come_as_zero(method: str) 
     assert torch.isfinite(large.learner.theta).all()
 
 
-@pytest.mark.parametrize("method", LEARNERS)
-def test_state_carries_over_everything(method: str) -> None:
-    head = "least_squares" if method != "analytic" else "analytic"
+@pytest.mark.parametrize(
+    ("method", "head"),
+    [(name, "analytic" if name == "analytic" else "least_squares") for name in LEARNERS] + [("efc", "compensated")],
+)
+def test_state_carries_over_everything(method: str, head: str) -> None:
     stream = toy_stream("class", dtype=torch.float64)
     part = stream.tasks[2].parts["train"]
     first = grown(method, head, tasks=2)

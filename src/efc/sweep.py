@@ -68,7 +68,8 @@ def space_of(learner: type[Learner], head: str, given: Space | None = None) -> S
     space: Space = dict(given or learner.options_type.space())
     if not space:
         raise EFCError(f"--method: {learner.name} declares no space to search; give its options `search=`")
-    return space if head != "analytic" or "ridge" in space else {"ridge": (1e-8, 1e-1)} | space
+    solved = head in ("analytic", "compensated")
+    return space if not solved or "ridge" in space else {"ridge": (1e-8, 1e-1)} | space
 
 
 def scattered(space: Space, n: int) -> list[Setting]:

@@ -65,6 +65,7 @@ def test_every_method_can_be_searched_and_the_analytic_heads_ridge_is() -> None:
     for cls in LEARNERS.values():
         assert space_of(cls, cls.shipped_head)
     assert "ridge" in space_of(EFC, "analytic")
+    assert "ridge" in space_of(EFC, "compensated")
     assert "ridge" not in space_of(EFC, "least_squares")
 
     class Fixed(SGD):

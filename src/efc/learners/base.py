@@ -63,6 +63,8 @@ class Learner(ABC):
     """The loss: cross-entropy over the active classes, or (``linear``) half the squared error."""
     joint: ClassVar[bool] = False
     """Whether each task is to bring the data of all tasks before it: the upper bound, no continual method."""
+    replays_old_classes: ClassVar[bool] = False
+    """Whether samples of earlier tasks are trained on beside the batches."""
     takes_steps: ClassVar[bool] = True
     """Whether batches are of any use to it; a closed form needs none."""
     recordable: ClassVar[bool] = False
@@ -108,7 +110,7 @@ class Learner(ABC):
 
     def begin_task(self, task: TaskData) -> None:
         """Prepare for a task: fresh optimiser and schedule, new head rows by the head policy."""
-        self.active, self.steps_planned, self.steps_taken = task.active, task.steps, 0
+        self.active, self.steps_planned, self.steps_taken = self.head_policy.trained(task), task.steps, 0
         self.gradient.zero_()
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
         self.head_policy.begin(task)

@@ -123,6 +123,7 @@ class DER(SGD):
     """Cross-entropy of the new batch plus ``alpha * mean (z - z_old)^2`` on replayed samples."""
 
     name = "der"
+    replays_old_classes = True
     options_type = DEROptions
     options: DEROptions
 

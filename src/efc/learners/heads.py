@@ -2,8 +2,9 @@
 
 `random` leaves them as they were drawn. `least_squares` sets the new classes' rows by ridge regression of their one-hot
 targets on the features of the new task alone. `analytic` keeps the second moments of the features of all tasks (no
-samples) and solves the ridge problem over all classes seen, when a task begins and again when it ends. In Class-IL
-this, not the learner, is most of what lifts the accuracy off the floor: every result names its head policy.
+samples) and solves the ridge problem over all classes seen, when a task begins and again when it ends. `compensated`
+does the same and lets the moments of old tasks follow the features when these change. In Class-IL this, not the
+learner, is most of what lifts the accuracy off the floor: every result names its head policy.
 """
 
 from __future__ import annotations
@@ -49,6 +50,18 @@ class RidgeMoments(Stored):
         self.n += other.n
         return self
 
+    def carry(self, W: Tensor, b: Tensor) -> RidgeMoments:
+        """The moments of the same samples after their features have changed by ``h -> h + h W^T + b``.
+
+        ``[h 1]_new = [h 1] M`` gives ``A_new = M^T A M`` and ``T_new = M^T T``; W = b = 0 changes nothing, bit for bit.
+        """
+        M = torch.eye(self.A.shape[-1], dtype=self.A.dtype, device=self.A.device).repeat(len(self.A), 1, 1)
+        M[:, :-1, :-1] += W.transpose(1, 2)
+        M[:, -1, :-1] += b
+        self.A = torch.bmm(M.transpose(1, 2), torch.bmm(self.A, M))
+        self.T = torch.bmm(M.transpose(1, 2), self.T)
+        return self
+
     def solve(self, ridge: Tensor | float, targets: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Weights (R, C, d) and biases (R, C) for some or all of the targets; ``ridge`` may be (R, 1, 1).
 
@@ -87,6 +100,10 @@ class RandomHead(Stored):
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
+
+    def trained(self, task: TaskData) -> slice:
+        """The outputs whose loss is descended while the task is learned."""
+        return task.active
 
     def begin(self, task: TaskData) -> None:
         return None
@@ -153,6 +170,59 @@ class AnalyticHead(RandomHead):
         self.seen = state["seen"].cpu().clone()
 
 
-POLICIES: dict[str, type[RandomHead]] = {cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead)}
+class CompensatedHead(AnalyticHead):
+    """The analytic head whose moments of old tasks follow the drift of the features.
+
+    While a task is learned the features change, and the moments of the tasks before no longer fit them. How they change
+    is seen on the task's own data: the change ``h_new - h_old`` is fitted by ridge regression on ``[h_old 1]`` (ridge
+    ``drift_ridge``, per sample), and the old moments are carried along. Of what the data do not show it says "no
+    change"; where the features stay as they are this is the analytic head, bit for bit. No sample is kept: at the
+    task's start a copy of the parameters, for its end.
+
+    The features are trained to tell the task's own classes apart, not these from all others: the rows of old classes
+    are solved for anyway, and pushing them down on new data would only move the features. A learner that replays
+    samples of old classes trains all of them.
+    """
+
+    name = "compensated"
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.before = learner.theta.clone()
+
+    def trained(self, task: TaskData) -> slice:
+        own = slice(int(task.y.min()), int(task.y.max()) + 1)
+        return task.active if self.learner.replays_old_classes else own
+
+    def begin(self, task: TaskData) -> None:
+        self.before = self.learner.theta.clone()
+        super().begin(task)
+
+    def end(self, task: TaskData) -> None:
+        if bool(self.total.n > 0):
+            self.total.carry(*self._drift(task))
+        super().end(task)
+
+    def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
+        """W (R, d, d) and b (R, d) of the change of the features since the task began."""
+        me = self.learner
+        d, old = me.layout.sizes[-2], me.layout.views(self.before)
+        found = RidgeMoments(me.runs, d, d, me.theta.device)
+        for x, _ in me.passes(task, task.active):
+            h = forward(old, me.sigma, x).r[-1].double()
+            found.add([(h, forward(me.layers, me.sigma, x).r[-1].double() - h)])
+        return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return super().state_dict() | {"before": self.before}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self.before = state["before"].to(self.before.device, self.before.dtype, copy=True)
+
+
+POLICIES: dict[str, type[RandomHead]] = {
+    cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead, CompensatedHead)
+}
 HEADS = tuple(POLICIES)
 """The head policies by name."""

@@ -77,6 +77,10 @@ def _of_row(row: Row) -> dict[str, Any]:
     return asdict(row) | {"code": code_of(row.method)}
 
 
+SOLVED = {"analytic": 7, "compensated": 12}
+"""Heads that keep moments: how many square matrices of them there are in memory at a time."""
+
+
 def make_packs(
     runs: Sequence[Run],
     place: Place,
@@ -132,6 +136,8 @@ def fitting(settings: dict[str, Any], device: str, shape: tuple[int, int]) -> in
     numbers = 12 * parameters + (24 * B + 3 * 1024) * units
     if settings["method"] == "full_fisher":
         numbers += n * units
+    if settings["head"] in SOLVED:  # its moments, in float64, with the copies their solution needs
+        numbers += 2 * SOLVED[settings["head"]] * ((hidden or [d])[-1] + outputs) ** 2
     return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
 
 
