@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer._completion_classes import BashComplete
+from typer.testing import CliRunner
 
 from efc.cli import app, main
 from efc.cli_complete import several_of
@@ -42,13 +44,11 @@ def test_help_fits_a_screen_and_has_examples_and_exit_codes() -> None:
     assert set(examples) <= {path[0] for path in commands(GROUP)}
     for code in ("0 done", "1 a method or a logger failed", "2 a mistake", "130 interrupted"):
         assert code in done.stdout
-    assert efc().stdout == done.stdout or efc().stderr == done.stdout
+    assert CliRunner().invoke(app, [], env={"COLUMNS": "80"}, prog_name="python -m efc").output == done.stdout
 
 
 @pytest.mark.parametrize("path", commands(GROUP), ids=" ".join)
 def test_every_command_has_an_example(path: tuple[str, ...]) -> None:
-    from typer.testing import CliRunner
-
     shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"}, prog_name="efc")
     assert shown.exit_code == 0
     assert re.search(rf"^  For instance: efc {' '.join(path)}\b.*$", shown.stdout, re.M), shown.stdout
@@ -74,9 +74,6 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     [
         ("efc ", ["run", "bench", "sweep", "report", "plot", "theory", "doctor", "runs", "data"]),
         ("efc run --methods efc,on", ["efc,online_ewc"]),
-        ("efc run --dataset m", ["mnist"]),
-        ("efc sweep --log csv,", ["csv,tensorboard", "csv,mlflow", "csv,wandb"]),
-        ("efc data get fa", ["fashion-mnist"]),
     ],
 )
 def test_bash_completes(typed: str, offered: list[str], bash: dict[str, str]) -> None:
@@ -90,6 +87,22 @@ def test_bash_completes(typed: str, offered: list[str], bash: dict[str, str]) ->
     done = subprocess.run(["bash", "--norc", "-c", code], capture_output=True, text=True, env=bash)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run --dataset m", ["mnist"]),
+        ("sweep --log csv,", ["csv,tensorboard", "csv,mlflow", "csv,wandb"]),
+        ("data get fa", ["fashion-mnist"]),
+        ("theory cur", ["curvature"]),
+        ("plot --kind e", ["effort"]),
+    ],
+)
+def test_what_is_offered(typed: str, offered: list[str]) -> None:
+    *before, begun = typed.split(" ")
+    found = BashComplete(GROUP, {}, "efc", "_EFC_COMPLETE").get_completions(before, begun)
+    assert [item.value for item in found] == offered
 
 
 def test_a_name_is_not_offered_twice() -> None:

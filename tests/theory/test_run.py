@@ -38,14 +38,13 @@ def test_findings_are_written_and_not_measured_twice(tmp_path: Path) -> None:
     assert (out / "theory.md").read_text().count("\n| curvature |") == 4
     document["numbers"]["products"]["diagonal"] = [[0.9] for _ in document["numbers"]["steps"]]
     (out / "curvature.json").write_text(json.dumps(document))
-    again = theory("curvature", *common)
+    again = CliRunner().invoke(app, ["theory", "curvature", *common])
     assert "already in" in again.stderr
     redone = json.loads((out / "curvature.json").read_text())
     assert redone["claims"][1]["measured"].startswith("0.9")  # judged from the numbers that are there
-    other = theory("curvature", "--quick", "--seeds", "2", "--out", str(out))
-    assert other.returncode == 2
-    assert "another scale" in other.stderr
-    assert "Traceback" not in other.stderr
+    other = CliRunner().invoke(app, ["theory", "curvature", "--quick", "--seeds", "2", "--out", str(out)])
+    assert isinstance(other.exception, EFCError)
+    assert "another scale" in str(other.exception)
 
 
 def test_there_are_ten_and_they_are_listed() -> None:
