@@ -25,7 +25,7 @@ from learner_helpers import TRAINED, make, with_options
 from tasks import toy_stream
 
 pytest.importorskip("pretend", reason="this torch cannot have a device made in Python", exc_type=ImportError)
-from pretend import DEVICE, Pretended, pretending  # noqa: E402
+from pretend import DEVICE, Pretended, pretending
 
 
 def test_two_devices_do_not_mix() -> None:
