@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,16 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from command import efc
 from efc.cli import main
 from efc.learners import LEARNERS
 from efc.runs.store import Store
 
 QUICK = ["run", "--seeds", "2", "--epochs", "2", "--hidden", "16"]
-
-
-def efc(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | {"COLUMNS": "80"})
 
 
 def call(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:

@@ -64,7 +64,8 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (home / ".bashrc").touch()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"HOME": str(home), "PATH": path}
-    done = subprocess.run(["efc", "--install-completion", "bash"], capture_output=True, text=True, env=environment)
+    told = environment | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # whatever started the tests
+    done = subprocess.run(["efc", "--install-completion", "bash"], capture_output=True, text=True, env=told)
     assert done.returncode == 0, done.stderr
     return environment
 

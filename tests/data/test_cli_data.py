@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+import command
+
 
 def efc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"EFC_DATA": str(cwd / "data"), "COLUMNS": "80", "PATH": ""}
-    command = [sys.executable, "-m", "efc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+    return command.efc(*arguments, cwd=cwd, EFC_DATA=str(cwd / "data"), PATH="")
 
 
 def test_list_path_check_without_data(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from command import efc
 from efc.cli import app
 from efc.errors import EFCError
 from efc.loggers import LOGGERS, Logs, check_names
@@ -29,11 +30,6 @@ Numbers = dict[str, dict[tuple[str, int], float]]
 """By run: (name, step) -> value."""
 # SQLAlchemy's newest release finds fault with how MLflow's tables are declared.
 mlflow_warns = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-
-
-def efc(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | environment)
 
 
 # -- what should be there, worked out from the store's files ----------------------------------------------------------

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+import command
 from efc.errors import EFCError
 from efc.learners import EFC, LEARNERS, SGD
 from efc.sweep import around, grid, on_border, parse_axes, ranked, run_off, scattered, search, space_of
@@ -21,8 +20,7 @@ SPACE = {"lr": (1e-4, 1e-2), "beta": (1.0, 100.0), "feedback": ("jacobian", "lea
 
 
 def efc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | {"COLUMNS": "120"})
+    return command.efc(*arguments, cwd=cwd, columns=120)
 
 
 @pytest.mark.parametrize("n", [1, 5, 64])

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from command import efc
 from efc.cli import app
 from efc.errors import EFCError
 from efc.theory.experiments import EXPERIMENTS
 from efc.theory.run import markdown, peak_memory
 
 
-def theory(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "efc", "theory", *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def test_findings_are_written_and_not_measured_twice(tmp_path: Path) -> None:
     out = tmp_path / "found"
     common = ("--quick", "--seeds", "1", "--out", str(out))
-    first = theory("curvature", *common)
+    first = efc("theory", "curvature", *common)
     assert first.returncode == 0, first.stderr
     document = json.loads((out / "curvature.json").read_text())
     assert document["scale"]["dataset"] == "digits"
