@@ -16,7 +16,7 @@ from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
 from efc.evaluation import EVALUATED
 from efc.learners import HEADS, LEARNERS, Learner, find_learner
-from efc.presets import find_preset, training_preset
+from efc.presets import fitting_preset, training_preset
 from efc.streams import SCENARIOS, check_name, usual_tasks
 
 
@@ -134,7 +134,7 @@ def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
             learner = find_learner(method)
             wanted = [h for h in _names("head", settings, (learner.shipped_head,)) if h in learner.heads]
             for head in wanted or [learner.shipped_head]:
-                preset = find_preset(preset_name, scenario, method, head, own)
+                preset = fitting_preset(preset_name, scenario, method, head, own)
                 rows.append(_row(method, head, scenario, _layered(learner, preset, settings)))
     return rows
 

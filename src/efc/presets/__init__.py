@@ -35,3 +35,11 @@ def find_preset(
         if chosen:
             return dict(chosen.get("options", {}))
     return {}
+
+
+def fitting_preset(
+    dataset: str, scenario: str, method: str, head: str, file: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The same; where nothing was chosen for the compensated head, what was for the analytic one, which it refines."""
+    found = find_preset(dataset, scenario, method, head, file)
+    return found or find_preset(dataset, scenario, method, "analytic", file) if head == "compensated" else found
