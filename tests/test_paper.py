@@ -211,9 +211,9 @@ def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
     assert f"efc: {says}" in done.stderr
 
 
-@pytest.mark.parametrize(("column", "lines"), [("cifar10-resnet18", LINES), ("cifar10-resnet18-wide", WIDE)])
+@pytest.mark.parametrize(("column", "lines"), [("cifar10-resnet18", LINES), ("mnist-wide", WIDE)])
 def test_the_paper_bench_runs_from_presets_alone(column: str, lines: list[Line], tmp_path: Path) -> None:
-    """A CIFAR-10 column on a small stand-in for its features, class-IL alone."""
+    """A column on a small stand-in for its features, class-IL alone."""
     rng = np.random.default_rng(0)
     y = np.arange(300) % 10
     x = rng.random((10, 512))[y] + 0.3 * rng.random((300, 512))
