@@ -17,13 +17,13 @@ import yaml
 from efc import paper_bench
 from efc.config import make_config
 from efc.learners import find_learner
-from efc.paper_bench import LINES, config_of, entries, markdown, table, to_csv
+from efc.paper_bench import COLUMNS, LINES, USUAL, WIDE, Line, config_of, entries, markdown, table, to_csv
 from efc.runs.plan import Pack, expand, place_of
 from efc.runs.worker import prepare
 from efc.sweep import on_border, trial_config
 
 PRESETS = sorted(Path(paper_bench.__file__).parent.glob("presets/*.yaml"))
-VARIANTS = {"efc-anchor": "efc", "efc-mas": "efc"}
+VARIANTS = {"efc-anchor": "efc", "efc-mas": "efc", "untrained": "frozen"}
 """Names in preset files that are not methods."""
 
 BORDERS = {
@@ -31,11 +31,14 @@ BORDERS = {
     ("cifar10-resnet18", "class", "ewc", "compensated", "ridge"): "to be searched wider",
     ("cifar10-resnet18", "class", "mas", "compensated", "ridge"): "to be searched wider",
     ("cifar10-resnet18", "class", "sgd", "compensated", "ridge"): "to be searched wider",
+    ("cifar10-resnet18-wide", "class", "frozen", "analytic", "ridge"): "flat",
+    ("cifar10-resnet18-wide", "class", "untrained", "analytic", "ridge"): "flat",
     ("cifar10-resnet18", "class", "derpp", "analytic", "lr"): "the less it trains, the better",
     ("cifar10-resnet18", "class", "frozen", "least_squares", "lr"): "the less it trains, the better",
     ("cifar10-resnet18", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
     ("cifar10-resnet18", "task", "efc-anchor", "analytic", "ridge"): "flat",
     ("cifar10-resnet18", "task", "frozen", "analytic", "ridge"): "flat",
+    ("mnist-wide", "class", "efc", "analytic", "lr"): "the less it trains, the better",
     ("mnist", "class", "derpp", "analytic", "ridge"): "to be searched wider",
     ("mnist", "class", "joint", "random", "lr"): "to be searched wider",
     ("mnist", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
@@ -78,8 +81,12 @@ def test_a_preset_is_a_valid_set_of_options(column: str, scenario: str, method: 
     assert 0 < entry["validation_accuracy"] <= 100
 
 
+def is_wide(column: str) -> bool:
+    return column in COLUMNS and COLUMNS[column].wide
+
+
 def test_every_search_of_the_table_had_the_same_budget_and_range() -> None:
-    mine = [found for found in searches() if "searched" in found[-1]]
+    mine = [found for found in searches() if "searched" in found[-1] and not is_wide(found[0])]
     assert len(mine) > 90
     for column, scenario, method, head, entry in mine:
         where = (column, scenario, method, head)
@@ -90,6 +97,18 @@ def test_every_search_of_the_table_had_the_same_budget_and_range() -> None:
             if name in entry["searched"] and method != "derpp":
                 low, high = entry["searched"][name]
                 assert high / low >= 1e6, (where, name)
+
+
+def test_every_search_of_a_wide_column_had_the_same_small_budget_and_range() -> None:
+    mine = [found for found in searches() if is_wide(found[0])]
+    assert {column for column, *_ in mine} == {"mnist-wide", "cifar10-resnet18-wide"}
+    for column, scenario, method, head, entry in mine:
+        where = (column, method, head)
+        assert scenario == "class"
+        assert entry["settings_tried"] == 6, where
+        if method in ("efc", "sgd", "frozen"):
+            assert entry["searched"]["lr"] == [1e-5, 1e-2], where
+            assert entry["searched"].keys() - {"lr", "ridge"} == ({"beta"} if method == "efc" else set()), where
 
 
 def test_no_best_value_lies_on_a_border_but_those_that_are_explained() -> None:
@@ -147,6 +166,22 @@ def test_the_table_is_complete_for_what_has_been_searched() -> None:
     assert row.options["lr"] == ablation.chosen()["lr"]  # type: ignore[index]
 
 
+def test_wide_columns_have_their_own_lines_and_come_when_they_are_named() -> None:
+    wide = [name for name in COLUMNS if name not in USUAL]
+    assert wide == ["mnist-wide", "cifar10-resnet18-wide"]
+    wanted, missing = entries(wide, ["class", "task"])
+    assert not missing
+    for column in wide:
+        mine = [entry for entry in wanted if entry.column == column]
+        assert [entry.line for entry in mine] == WIDE
+        assert {entry.scenario for entry in mine} == {"class"}
+        config = config_of(column, mine, None, {"seeds": 5})
+        assert config.hidden[0] >= 1000
+        assert config.activation == COLUMNS[column].activation
+        [untrained] = [row for row in config.rows if row.options["lr"] == 0]
+        assert (untrained.method, untrained.head) == ("frozen", "analytic")
+
+
 def test_tables_for_people_and_programs() -> None:
     entry = {"mean": 60.0, "std": 1.0, "per_seed": [59.0, 61.0]}
     row = {"line": "EFC, x", "column": "mnist", "scenario": "class", "accuracy": entry, "forgetting": entry,
@@ -176,18 +211,20 @@ def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
     assert f"efc: {says}" in done.stderr
 
 
-def test_the_paper_bench_runs_from_presets_alone(tmp_path: Path) -> None:
-    """The CIFAR-10 column on a small stand-in for its features, class-IL alone."""
+@pytest.mark.parametrize(("column", "lines"), [("cifar10-resnet18", LINES), ("mnist-wide", WIDE)])
+def test_the_paper_bench_runs_from_presets_alone(column: str, lines: list[Line], tmp_path: Path) -> None:
+    """A column on a small stand-in for its features, class-IL alone."""
     rng = np.random.default_rng(0)
     y = np.arange(300) % 10
     x = rng.random((10, 512))[y] + 0.3 * rng.random((300, 512))
     np.savez(tmp_path / "f.npz", x_train=x[:200], y_train=y[:200], x_test=x[200:], y_test=y[200:])
-    command = [sys.executable, "-m", "efc", "bench", "paper", "--datasets", "cifar10-resnet18", "--scenarios", "class",
-               "--features", "cifar10-resnet18=npz:f.npz", "--seeds", "1", "--device", "cpu", "--workers", "1",
+    command = [sys.executable, "-m", "efc", "bench", "paper", "--datasets", column, "--scenarios", "class",
+               "--features", f"{column}=npz:f.npz", "--seeds", "1", "--device", "cpu", "--workers", "1",
                "--out", "p"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    lines = list(csv.DictReader(io.StringIO((tmp_path / "p" / "paper.csv").read_text())))
-    assert {line["line"] for line in lines} == {line.label for line in LINES}
-    assert "JOINT" in done.stdout
-    assert (tmp_path / "p" / "paper.md").read_text().startswith("## cifar10-resnet18")
+    found = list(csv.DictReader(io.StringIO((tmp_path / "p" / "paper.csv").read_text())))
+    assert {line["line"] for line in found} == {line.label for line in lines}
+    assert lines[0].label in done.stdout
+    assert "Left out" not in done.stderr
+    assert (tmp_path / "p" / "paper.md").read_text().startswith(f"## {column}\n")

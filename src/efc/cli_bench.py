@@ -34,7 +34,7 @@ from efc.errors import EFCError, choose
 from efc.estimate import estimates
 from efc.experiment import Plan
 from efc.learners import LEARNERS, find_learner
-from efc.paper_bench import COLUMNS
+from efc.paper_bench import USUAL
 from efc.runs.files import write_atomically
 from efc.runs.identity import digest
 from efc.session import Means, Session, usual_workers
@@ -117,7 +117,7 @@ def bench_command(
         )
         with session_in(out, means) as session:
             bench_paper(
-                session, (datasets or ",".join(COLUMNS)).split(","), scenarios.split(",") if scenarios else (),
+                session, (datasets or ",".join(USUAL)).split(","), scenarios.split(",") if scenarios else (),
                 features or (), {key: value for key, value in given.items() if value is not None}, show_plan,
                 plan_only, json,
             )  # fmt: skip

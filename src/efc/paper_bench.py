@@ -31,6 +31,9 @@ class Column:
     classes_per_task: int
     hidden: tuple[int, ...]
     epochs: int
+    activation: str = "relu"
+    wide: bool = False
+    """Whether it asks what width does: other lines, and only when it is named."""
 
 
 COLUMNS = {
@@ -38,7 +41,11 @@ COLUMNS = {
     "cifar10-resnet18": Column("cifar10", "resnet18", 5, 2, (100,), 10),
     "cifar10-efficientnet-lite0": Column("cifar10", "efficientnet-lite0", 5, 2, (100,), 10),
     "tiny-imagenet-resnet18": Column("tiny-imagenet", "resnet18", 10, 20, (1000,), 5),
+    "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 1, wide=True),
+    "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 1, "softplus", wide=True),
 }
+USUAL = [name for name, column in COLUMNS.items() if not column.wide]
+"""The columns of the table unless others are asked for."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,16 @@ LINES = [
     _ablation("as the authors' code", preset="reference"),
 ]
 
+CLASS = ("class",)
+WIDE = [
+    Line("ridge on the features", "analytic", "analytic", scenarios=CLASS),
+    Line("nothing trained, analytic head", "frozen", "analytic", "untrained", scenarios=CLASS),
+    Line("first task, then frozen, analytic head", "frozen", "analytic", scenarios=CLASS),
+    Line("EFC, analytic head", "efc", "analytic", scenarios=CLASS),
+    *(line for line in _compensated() if line.method in ("sgd", "efc")),
+]
+"""The lines of the wide columns: what comes from width, from the head, and from learning."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -118,7 +135,7 @@ def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entr
     every = [
         Entry(line, column, scenario)
         for column in columns
-        for line in LINES
+        for line in (WIDE if COLUMNS[column].wide else LINES)
         for scenario in scenarios
         if scenario in line.scenarios
     ]
@@ -130,6 +147,7 @@ def config_of(column: str, wanted: Sequence[Entry], stand_in: str | None, settin
     c = COLUMNS[column]
     data = {"dataset": c.dataset, "encoder": c.encoder} if stand_in is None else {"dataset": stand_in}
     training = {"tasks": c.tasks, "classes_per_task": c.classes_per_task, "hidden": list(c.hidden), "epochs": c.epochs}
+    training |= {"activation": c.activation}
     rows = [_row(entry) for entry in wanted]
     return make_config(data, training, {"batch_size": 256, "rows": rows}, settings)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, SGD, DEROptions, EFCOptions, FullFisher, FullFisherOptions, Options
+from efc.learners.frozen import Frozen, FrozenOptions
 from efc.training import orders, train
 from learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
 from tasks import toy_stream
@@ -295,3 +296,27 @@ def test_the_frozen_control_changes_the_head_alone_after_the_first_task() -> Non
         assert head.any()
         assert bool(moved[:, :hidden_size].any()) == (number == 0)
     assert not torch.equal(learner.theta, start)
+
+
+def test_the_frozen_control_without_a_rate_is_ridge_regression_on_random_features() -> None:
+    """Against one solution over the data of all tasks, from the parameters as they were drawn."""
+    stream, ridge = toy_stream("class", dtype=torch.float64), 1e-3
+    options = FrozenOptions(lr=0.0, ridge=ridge)
+    learner = Frozen((6, 8, 6), [0, 1], options, head="analytic", dtype=torch.float64)
+    W, b = learner.layers.weights[0].clone(), learner.layers.biases[0].clone()
+    for number in range(len(stream.tasks)):
+        task = stream.data(number, 5)
+        train_on(learner, task, 5)
+        learner.end_task(task)
+    assert torch.equal(learner.layers.weights[0], W)
+    data = [stream.data(number, 0) for number in range(len(stream.tasks))]
+    x, y = torch.cat([task.x for task in data]), torch.cat([task.y for task in data])
+    for run in range(2):
+        h = torch.cat([torch.relu(x @ W[run].T + b[run]), torch.ones(len(x), 1, dtype=x.dtype)], 1)
+        penalty = math.sqrt(ridge * len(x)) * torch.eye(9, dtype=x.dtype)
+        targets = torch.cat([torch.nn.functional.one_hot(y, 6).double(), torch.zeros(9, 6, dtype=x.dtype)])
+        expected = torch.linalg.lstsq(torch.cat([h, penalty]), targets, driver="gelsd").solution.T
+        torch.testing.assert_close(learner.layers.weights[-1][run], expected[:, :-1], rtol=1e-8, atol=1e-9)
+        torch.testing.assert_close(learner.layers.biases[-1][run], expected[:, -1], rtol=1e-8, atol=1e-9)
+    with pytest.raises(EFCError, match="lr: must be above 0"):
+        Options(lr=0.0)

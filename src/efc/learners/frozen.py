@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
+from efc.core.control import PerRun
+from efc.learners.options import Options, number
 from efc.learners.sgd import SGD
+
+
+@dataclass(frozen=True)
+class FrozenOptions(Options):
+    """As every learner's, but the rate may be zero: not even the first task is learned, the features stay random."""
+
+    lr: PerRun = number(
+        1e-3, inclusive=True, search=(1e-6, 1e-2), doc="learning rate at the first task's start; 0: nothing is trained"
+    )
 
 
 class Frozen(SGD):
     """Train the first task as :class:`SGD` does; from then on change nothing but the head.
 
-    Whoever is better than this has learned something after the first task.
+    Whoever is better than this has learned something after the first task. With ``lr=0`` nothing is trained at all:
+    what the head policy makes of random features.
     """
 
     name = "frozen"
     recordable = True
+    options_type = FrozenOptions
     shipped_head = "least_squares"
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
