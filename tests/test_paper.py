@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,11 @@ import pytest
 import torch
 import yaml
 
+from command import efc
 from efc import paper_bench
 from efc.config import make_config
 from efc.learners import find_learner
-from efc.paper_bench import COLUMNS, LINES, USUAL, WIDE, Line, config_of, entries, markdown, table, to_csv
+from efc.paper_bench import COLUMNS, LINES, USUAL, WIDE, Entry, Line, config_of, entries, markdown, table, to_csv, told
 from efc.runs.plan import Pack, expand, place_of
 from efc.runs.worker import prepare
 from efc.sweep import on_border, trial_config
@@ -166,6 +165,23 @@ def test_the_table_is_complete_for_what_has_been_searched() -> None:
     assert row.options["lr"] == ablation.chosen()["lr"]  # type: ignore[index]
 
 
+def test_a_column_may_take_the_options_of_another() -> None:
+    (own, _), (taken, missing) = (entries([c], ["class"]) for c in ("cifar10-resnet18", "cifar10-efficientnet-lite0"))
+    assert not missing
+    assert [(e.line, e.chosen()) for e in own] == [(e.line, e.chosen()) for e in taken]
+    assert config_of("cifar10-efficientnet-lite0", taken, None, {}).encoder == "efficientnet-lite0"
+
+
+def test_what_is_left_out_is_told_in_one_line_per_column() -> None:
+    joint, ridge = LINES[:2]
+    missing = [Entry(joint, "mnist", "class"), Entry(joint, "mnist", "task"), Entry(ridge, "mnist", "task")]
+    assert told([*missing, Entry(joint, "mnist-wide", "class")]) == [
+        f"Left out of mnist, no options chosen yet: {joint.label} (class-IL, task-IL); {ridge.label} (task-IL)",
+        f"Left out of mnist-wide, no options chosen yet: {joint.label} (class-IL)",
+    ]
+    assert told([]) == []
+
+
 def test_wide_columns_have_their_own_lines_and_come_when_they_are_named() -> None:
     wide = [name for name in COLUMNS if name not in USUAL]
     assert wide == ["mnist-wide", "cifar10-resnet18-wide"]
@@ -205,8 +221,7 @@ def test_tables_for_people_and_programs() -> None:
     ],
 )
 def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "efc", "bench", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = efc("bench", *arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert f"efc: {says}" in done.stderr
 
@@ -218,10 +233,10 @@ def test_the_paper_bench_runs_from_presets_alone(column: str, lines: list[Line],
     y = np.arange(300) % 10
     x = rng.random((10, 512))[y] + 0.3 * rng.random((300, 512))
     np.savez(tmp_path / "f.npz", x_train=x[:200], y_train=y[:200], x_test=x[200:], y_test=y[200:])
-    command = [sys.executable, "-m", "efc", "bench", "paper", "--datasets", column, "--scenarios", "class",
+    command = ["bench", "paper", "--datasets", column, "--scenarios", "class",
                "--features", f"{column}=npz:f.npz", "--seeds", "1", "--device", "cpu", "--workers", "1",
                "--out", "p"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = efc(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = list(csv.DictReader(io.StringIO((tmp_path / "p" / "paper.csv").read_text())))
     assert {line["line"] for line in found} == {line.label for line in lines}

@@ -10,7 +10,7 @@ import typer
 from efc.cli_common import command_line
 from efc.display import make_console
 from efc.errors import EFCError
-from efc.paper_bench import BOTH, COLUMNS, config_of, document, entries, markdown, table, to_csv
+from efc.paper_bench import BOTH, COLUMNS, config_of, document, entries, markdown, table, to_csv, told
 from efc.runs.files import to_json, write_atomically
 from efc.session import Session, add_report, where_results_are
 
@@ -39,8 +39,8 @@ def bench_paper(
     """Plan, compute and write the whole table: `paper.json`, `paper.csv` and a page's tables in `paper.md`."""
     stand_in = stand_ins(features)
     wanted, missing = entries(columns, scenarios or BOTH)
-    for entry in missing:
-        session.tell(f"Left out, no options chosen yet: {entry.line.label}, {entry.column}, {entry.scenario}-IL")
+    for line in told(missing):
+        session.tell(line)
     configs = []
     for column in columns:
         mine = [entry for entry in wanted if entry.column == column]

@@ -34,12 +34,16 @@ class Column:
     activation: str = "relu"
     wide: bool = False
     """Whether it asks what width does: other lines, and only when it is named."""
+    options_of: str = ""
+    """The column whose options it takes, where it had no search of its own."""
 
 
 COLUMNS = {
     "mnist": Column("mnist", "none", 5, 2, (100, 100), 10),
     "cifar10-resnet18": Column("cifar10", "resnet18", 5, 2, (100,), 10),
-    "cifar10-efficientnet-lite0": Column("cifar10", "efficientnet-lite0", 5, 2, (100,), 10),
+    "cifar10-efficientnet-lite0": Column(
+        "cifar10", "efficientnet-lite0", 5, 2, (100,), 10, options_of="cifar10-resnet18"
+    ),
     "tiny-imagenet-resnet18": Column("tiny-imagenet", "resnet18", 10, 20, (1000,), 5),
     "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 1, wide=True),
     "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 1, "softplus", wide=True),
@@ -123,7 +127,7 @@ class Entry:
     def chosen(self) -> dict[str, Any] | None:
         """The options chosen by a search; None where there was none."""
         name, head = self.line.preset or self.line.method, self.line.preset_head or self.line.head
-        return find_preset(self.column, self.scenario, name, head) or None
+        return find_preset(COLUMNS[self.column].options_of or self.column, self.scenario, name, head) or None
 
 
 def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entry], list[Entry]]:
@@ -140,6 +144,18 @@ def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entr
         if scenario in line.scenarios
     ]
     return [e for e in every if e.chosen() is not None], [e for e in every if e.chosen() is None]
+
+
+def told(missing: Sequence[Entry]) -> list[str]:
+    """One line per column on what cannot be computed."""
+    columns: dict[str, dict[str, list[str]]] = {}
+    for entry in missing:
+        columns.setdefault(entry.column, {}).setdefault(entry.line.label, []).append(f"{entry.scenario}-IL")
+    return [
+        f"Left out of {column}, no options chosen yet: "
+        + "; ".join(f"{label} ({', '.join(scenarios)})" for label, scenarios in lines.items())
+        for column, lines in columns.items()
+    ]
 
 
 def config_of(column: str, wanted: Sequence[Entry], stand_in: str | None, settings: Mapping[str, Any]) -> RunConfig:
