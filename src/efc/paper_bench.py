@@ -47,6 +47,7 @@ COLUMNS = {
     "tiny-imagenet-resnet18": Column("tiny-imagenet", "resnet18", 10, 20, (1000,), 5),
     "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 1, wide=True),
     "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 1, "softplus", wide=True),
+    "tiny-imagenet-resnet18-wide": Column("tiny-imagenet", "resnet18", 10, 20, (3000,), 1, "softplus", wide=True),
 }
 USUAL = [name for name, column in COLUMNS.items() if not column.wide]
 """The columns of the table unless others are asked for."""
