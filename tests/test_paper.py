@@ -38,6 +38,8 @@ BORDERS = {
     ("cifar10-resnet18", "task", "efc-anchor", "analytic", "ridge"): "flat",
     ("cifar10-resnet18", "task", "frozen", "analytic", "ridge"): "flat",
     ("mnist-wide", "class", "efc", "analytic", "lr"): "the less it trains, the better",
+    ("tiny-imagenet-resnet18-wide", "class", "frozen", "analytic", "ridge"): "flat",
+    ("tiny-imagenet-resnet18-wide", "class", "sgd", "compensated", "ridge"): "flat",
     ("mnist", "class", "derpp", "analytic", "ridge"): "to be searched wider",
     ("mnist", "class", "joint", "random", "lr"): "to be searched wider",
     ("mnist", "class", "sgd", "analytic", "lr"): "the less it trains, the better",
