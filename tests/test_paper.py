@@ -153,10 +153,7 @@ def test_validation_and_test_data_never_meet_in_a_sweep() -> None:
 
 def test_the_table_is_complete_for_what_has_been_searched() -> None:
     wanted, missing = entries(["mnist", "cifar10-resnet18"], ["class", "task"])
-    assert {(entry.column, entry.line.label) for entry in missing} == {  # not searched yet
-        ("mnist", "EWC, compensated head"),
-        ("mnist", "MAS, compensated head"),
-    }
+    assert not missing
     assert {entry.line.label for entry in wanted} == {line.label for line in LINES}
     config = config_of("mnist", [e for e in wanted if e.column == "mnist"], None, {"seeds": 5, "device": "cpu"})
     assert (config.hidden, config.epochs, config.batch_size, config.evaluate) == ((100, 100), 10, 256, "test")
