@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -110,10 +111,13 @@ def test_equations_are_drawn(show: Callable[..., Any]) -> None:
 
 def test_search_works_from_a_folder(show: Callable[..., Any]) -> None:
     page = show("index.html")
-    page.get_by_role("textbox", name="Search").fill("preservation signal")
-    first = page.locator(".md-search-result__link").first
-    first.wait_for()
-    first.click()
+    box, results = page.get_by_role("textbox", name="Search"), page.locator(".md-search-result__link")
+    until = time.monotonic() + 60
+    while not results.count() and time.monotonic() < until:  # what is typed before the page's script listens is lost
+        box.fill("")
+        box.press_sequentially("preservation signal")
+        page.wait_for_timeout(2000)
+    results.first.click()
     page.wait_for_url(re.compile("html"))
     assert "preservation" in page.locator("article").inner_text().lower()
 
