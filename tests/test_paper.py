@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,23 @@ def test_wide_columns_have_their_own_lines_and_come_when_they_are_named() -> Non
         assert config.activation == COLUMNS[column].activation
         [untrained] = [row for row in config.rows if row.options["lr"] == 0]
         assert (untrained.method, untrained.head) == ("frozen", "analytic")
+
+
+def test_the_page_shows_the_committed_numbers() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    sections = (docs / "results.md").read_text(encoding="utf-8").replace("**", "").split("\n## ")
+    titles = {
+        "mnist": "Split-MNIST", "cifar10-resnet18": "Split-CIFAR-10, ResNet18",
+        "cifar10-efficientnet-lite0": "Split-CIFAR-10, Eff", "tiny-imagenet-resnet18": "Split-Tiny-ImageNet, ResNet18",
+    }  # fmt: skip
+    for name, least in (("paper", 150), ("paper-wide", 17)):
+        rows = json.loads((docs / "results" / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+        assert len(rows) >= least
+        for row in rows:
+            [section] = [s for s in sections if s.startswith(titles.get(row["column"], "Wide networks"))]
+            [line] = [text for text in section.splitlines() if text.startswith(f"| {row['line']} |")]
+            shown = f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}"
+            assert shown in line, (row["column"], row["line"], row["scenario"])
 
 
 def test_tables_for_people_and_programs() -> None:
