@@ -69,7 +69,7 @@ def space_of(learner: type[Learner], head: str, given: Space | None = None) -> S
     if not space:
         raise EFCError(f"--method: {learner.name} declares no space to search; give its options `search=`")
     solved = head in ("analytic", "compensated")
-    return space if not solved or "ridge" in space else {"ridge": (1e-8, 1e-1)} | space
+    return space if not solved or "ridge" in space else {"ridge": (1e-8, 1e1)} | space
 
 
 def scattered(space: Space, n: int) -> list[Setting]:

@@ -126,9 +126,9 @@ def test_preservation_and_penalty_remember_the_same(kind: str) -> None:
 
 
 def test_the_anchor_pulls_each_weight_itself() -> None:
-    """``dW -= s dR/dW``: exactly that much is added to the direction of descent, at the active rows."""
+    """``dW -= s dR/dW``: exactly that much is added to the direction of descent, at the active rows; the head's times 5."""
     stream = toy_stream("task", dtype=torch.float64)
-    learner = make("efc", options=with_options("efc", anchor=[0.0, 3.0]), seeds=(4, 4))
+    learner = make("efc", options=with_options("efc", anchor=[0.0, 3.0], head_beta=5.0), seeds=(4, 4))
     assert isinstance(learner, EFC)
     assert learner.memory is not None
     train_on(learner, stream.data(0, 6), 6)
@@ -143,7 +143,8 @@ def test_the_anchor_pulls_each_weight_itself() -> None:
     added = learner.layout.views((learner.gradient[1] - learner.gradient[0]).unsqueeze(0))
     torch.testing.assert_close(added.weights[0][0], pull.weights[0][1])
     assert float(pull.weights[0].abs().max()) > 1e-6
-    torch.testing.assert_close(added.biases[-1][0, learner.active], pull.biases[-1][1, learner.active])
+    torch.testing.assert_close(added.biases[-1][0, learner.active], 5 * pull.biases[-1][1, learner.active])
+    torch.testing.assert_close(added.weights[-1][0, learner.active], 5 * pull.weights[-1][1, learner.active])
     assert (added.weights[-1][0, :2] == 0).all()  # the first task's rows are not active
 
 

@@ -42,7 +42,7 @@ NUMBERS = {
     "ewc": {"strength": (1.0, 1e4)},
     "online_ewc": {"strength": (0.1, 1e3), "decay": (0.1, 1.0)},
     "si": {"strength": (0.1, 1e3), "damping": (1e-4, 1e-1)},
-    "mas": {"strength": (0.01, 10.0)},
+    "mas": {"strength": (0.01, 10.0), "head_strength": (0.1, 50.0)},
     "full_fisher": {"strength": (0.1, 1e3)},
     "der": {"alpha": (0.1, 5.0)},
     "derpp": {"alpha": (0.1, 5.0), "beta": (0.1, 5.0)},

@@ -120,6 +120,18 @@ def test_penalty_gradient_equals_autograd_of_the_penalty_written_out(name: str) 
     torch.testing.assert_close(added, expected, rtol=1e-8, atol=1e-12)
 
 
+def test_the_head_may_be_held_more_strongly_than_the_rest() -> None:
+    """``2 s Omega (theta - theta*)`` in the hidden layers, seven times as much in the second run's head."""
+    learner, _, stream = learned("mas", 2, strength=3.0, head_strength=[1.0, 7.0])
+    added = learner.layout.views(penalty_gradient(learner, stream))
+    expected = learner.layout.views(6.0 * learner.memory.omega * (learner.theta - learner.memory.anchor))
+    assert float(expected.weights[-1].norm(dim=(1, 2)).min()) > 1e-3
+    expected.weights[-1][1] *= 7.0
+    expected.biases[-1][1] *= 7.0
+    torch.testing.assert_close(added.weights, expected.weights)
+    torch.testing.assert_close(added.biases, expected.biases)
+
+
 def test_si_importance_is_the_path_integral_of_the_steps_taken() -> None:
     """Followed from outside: gradients by autograd, steps as differences of the weights, over two tasks."""
     stream = toy_stream("class", dtype=torch.float64)

@@ -73,10 +73,12 @@ class EFCOptions(Options):
         "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"
     )
     beta: PerRun = number(10.0, inclusive=True, search=(1e-3, 1e5), doc="strength of preservation")
-    head_beta: PerRun = number(
-        10.0, inclusive=True, search=(0.1, 100.0), doc="further factor of the head's preservation"
+    head_beta: PerRun = number(10.0, inclusive=True, search=(0.1, 1e3), doc="further factor of the head's preservation")
+    anchor: PerRun = number(
+        0.0,
+        inclusive=True,
+        doc="strength of a pull of each weight itself, beside its neuron's; in the head times head_beta",
     )
-    anchor: PerRun = number(0.0, inclusive=True, doc="strength of a pull of each weight itself, beside its neuron's")
     decay: PerRun = number(1.0, inclusive=True, high=1.0, doc="what is left of old importances (online_ewc)")
     damping: PerRun = number(1e-3, doc="xi of the path integral (si)")
     normalise: str = choice(
@@ -116,7 +118,7 @@ class EFC(Learner):
 
     ``preservation`` (an option, or given here) is one of ``MEMORIES`` or one's own function from
     :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``. With ``anchor`` > 0 every weight is also pulled
-    itself: ``dW -= anchor * dR/dW``, beside the signal its neuron receives.
+    itself: ``dW -= anchor * dR/dW`` (in the head ``anchor * head_beta``), beside the signal its neuron receives.
     """
 
     name = "efc"
@@ -141,8 +143,9 @@ class EFC(Learner):
             raise EFCError("feedback: 'learned' needs a hidden layer to learn feedback to; use 'jacobian'")
         self.solver = make_solver(o.solver, **SOLVING.get(o.solver, {}) | dict(o.solver_options))
         self.beta, self.head_beta = self.per_run("beta", o.beta), self.per_run("head_beta", o.head_beta)
-        self.anchor = self.per_run("anchor", o.anchor).reshape(-1, 1)
-        self.anchored = bool((self.anchor > 0).any())
+        anchor = self.per_run("anchor", o.anchor)
+        self.anchored = bool((anchor > 0).any())
+        self.anchor = strengths(self.layout, anchor, self.head_beta, "none", None) if self.anchored else anchor
         self.memory, self.regulariser = self._preservation(o.preservation if preservation is None else preservation)
         self.terms = torch.zeros_like(self.theta)
         self._set_strengths()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from efc.core.control import PerRun
 from efc.core.network import Layout
+from efc.core.preservation import strengths
 from efc.errors import EFCError
 from efc.learners.base import TaskData
 from efc.learners.memory import Memory
@@ -20,12 +21,14 @@ from efc.learners.state import Part
 
 @dataclass(frozen=True)
 class PenaltyOptions(Options):
-    """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes."""
+    """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes. In the head it is
+    ``s * head_strength``."""
 
     lr: PerRun = learning_rate(1e-4)
     strength: PerRun = number(
         1e4, inclusive=True, search=(1e-1, 1e9), doc="factor s of the penalty; inf freezes what is important"
     )
+    head_strength: PerRun = number(1.0, inclusive=True, doc="further factor of the head's penalty")
 
 
 class Penalised(SGD):
@@ -46,6 +49,9 @@ class Penalised(SGD):
         self.memory = self.memory_type(self)
         self.strength = self.per_run("strength", self.options.strength).reshape(-1, 1)
         self.infinite = torch.isinf(self.strength)
+        head = self.per_run("head_strength", self.options.head_strength)
+        if bool((head != 1).any()):
+            self.strength = strengths(self.layout, self.strength, head, "none", None)
         self.freezes = bool(self.infinite.any())
         if self.freezes and self.memory.importance is None:
             raise EFCError(f"strength: {self.name} has no importances per parameter to freeze by; give a finite number")
