@@ -61,7 +61,7 @@ def trained(name: str, device: torch.device, head: str | None, scenario: str, **
 
 CASES = [
     *((name, None, {}) for name in LEARNERS),
-    *(("efc", head, {}) for head in ("random", "analytic", "compensated")),
+    *(("efc", head, {}) for head in ("random", "analytic", "compensated", "input_compensated")),
     ("ewc", "compensated", {}),
     ("efc", None, {"anchor": 0.5, "preservation": "si", "normalise": "neuron"}),
     ("efc", None, {"feedback": "learned", "feedback_warm_up": 5}),

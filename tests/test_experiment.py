@@ -57,20 +57,21 @@ def test_every_method_has_a_preset_chosen_with_the_same_budget() -> None:
     tried = set()
     for scenario in SCENARIOS:
         for method in LEARNERS:
-            for head in set(LEARNERS[method].heads) - {"compensated"}:
+            for head in set(LEARNERS[method].heads) - {"compensated", "input_compensated"}:
                 entry = _load("digits")[scenario][method][head]
                 tried.add(entry["settings_tried"])
                 make_config({"scenario": scenario, "methods": method, "head": head})
     assert len(tried) == 1
 
 
-def test_the_compensated_head_takes_what_was_chosen_for_the_analytic_one() -> None:
+def test_a_head_that_refines_another_takes_what_was_chosen_for_that_one() -> None:
     """Unless it has an entry of its own, as on MNIST."""
+    heads = ["input_compensated", "compensated", "analytic"]
     for dataset, same in (("digits", True), ("mnist", False)):
-        rows = make_config({"dataset": dataset, "methods": "efc", "head": ["compensated", "analytic"]}).rows
+        rows = make_config({"dataset": dataset, "methods": "efc", "head": heads}).rows
         found = [{k: row.options[k] for k in ("lr", "beta")} for row in rows]
-        assert (found[0] == found[1]) == same
-        assert found[0] != {k: getattr(LEARNERS["efc"].options_type(), k) for k in ("lr", "beta")}
+        assert (found[0] == found[1] == found[2]) == same
+        assert found[1] != {k: getattr(LEARNERS["efc"].options_type(), k) for k in ("lr", "beta")}
 
 
 def test_a_mistake_in_the_last_row_is_found_before_the_first_is_trained() -> None:

@@ -71,7 +71,8 @@ def test_a_replay_buffer_counts_outputs_of_classes_to_come_as_zero(method: str) 
 
 @pytest.mark.parametrize(
     ("method", "head"),
-    [(name, "analytic" if name == "analytic" else "least_squares") for name in LEARNERS] + [("efc", "compensated")],
+    [(name, "analytic" if name == "analytic" else "least_squares") for name in LEARNERS]
+    + [("efc", "compensated"), ("efc", "input_compensated")],
 )
 def test_state_carries_over_everything(method: str, head: str) -> None:
     stream = toy_stream("class", dtype=torch.float64)

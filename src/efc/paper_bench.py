@@ -18,7 +18,7 @@ from efc.paper import PAPER
 from efc.presets import find_preset
 from efc.runs.identity import Run
 
-BOTH = ("class", "task")
+BOTH, CLASS = ("class", "task"), ("class",)
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,12 @@ class Column:
     activation: str = "relu"
     wide: bool = False
     """Whether it asks what width does: other lines, and only when it is named."""
-    options_of: str = ""
-    """The column whose options it takes, where it had no search of its own."""
 
 
 COLUMNS = {
     "mnist": Column("mnist", "none", 5, 2, (100, 100), 10),
     "cifar10-resnet18": Column("cifar10", "resnet18", 5, 2, (100,), 10),
-    "cifar10-efficientnet-lite0": Column(
-        "cifar10", "efficientnet-lite0", 5, 2, (100,), 10, options_of="cifar10-resnet18"
-    ),
+    "cifar10-efficientnet-lite0": Column("cifar10", "efficientnet-lite0", 5, 2, (100,), 10),
     "tiny-imagenet-resnet18": Column("tiny-imagenet", "resnet18", 10, 20, (1000,), 5),
     "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 1, wide=True),
     "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 1, "softplus", wide=True),
@@ -77,23 +73,37 @@ def _main(head: str, told: str) -> list[Line]:
     ]
 
 
-def _compensated() -> list[Line]:
+def _compensated(head: str = "compensated") -> list[Line]:
     """Class-IL with a head that follows the features; where nothing moves them it is the analytic one."""
-    names = {"sgd": "SGD", "ewc": "EWC", "mas": "MAS", "efc": "EFC"}
-    return [Line(f"{name}, compensated head", m, "compensated", scenarios=("class",)) for m, name in names.items()]
+    names, told = {"sgd": "SGD", "ewc": "EWC", "mas": "MAS", "efc": "EFC"}, head.replace("_", "-")
+    return [Line(f"{name}, {told} head", method, head, scenarios=CLASS) for method, name in names.items()]
+
+
+def _levers() -> list[Line]:
+    """Class-IL: what was tried to lift EFC, and the penalties with the one thing of it that they can have, too."""
+    names = {
+        "ewc-head": "EWC, head apart", "mas-head": "MAS, head apart", "efc-mas": "EFC, MAS + anchor",
+        "efc-additive": "EFC additive + anchor", "efc-additive-mas": "EFC additive, MAS + anchor",
+    }  # fmt: skip
+    return [
+        Line(f"{name}, least-squares head", preset.split("-")[0], "least_squares", preset, scenarios=CLASS)
+        for preset, name in names.items()
+    ]
 
 
 def _ablation(label: str, head: str = "least_squares", **changes: Any) -> Line:
-    return Line(f"EFC: {label}", "efc", head, "efc", changes, ("class",), "least_squares")
+    return Line(f"EFC: {label}", "efc", head, "efc", changes, CLASS, "least_squares")
 
 
 LINES = [
     Line("JOINT (upper bound)", "joint", "random"),
     Line("ridge on the features", "analytic", "analytic"),
     *_main("least_squares", "least-squares head"),
-    Line("EFC, MAS + anchor, least-squares head", "efc", "least_squares", "efc-mas", scenarios=("class",)),
+    *_levers(),
     *_main("analytic", "analytic head"),
     *_compensated(),
+    Line("EFC additive + anchor, compensated head", "efc", "compensated", "efc-additive", scenarios=CLASS),
+    *_compensated("input_compensated"),
     _ablation("beta = 0", beta=0.0),
     _ablation("random head", "random"),
     _ablation("frozen head", head_rule="frozen"),
@@ -106,7 +116,6 @@ LINES = [
     _ablation("as the authors' code", preset="reference"),
 ]
 
-CLASS = ("class",)
 WIDE = [
     Line("ridge on the features", "analytic", "analytic", scenarios=CLASS),
     Line("nothing trained, analytic head", "frozen", "analytic", "untrained", scenarios=CLASS),
@@ -128,7 +137,7 @@ class Entry:
     def chosen(self) -> dict[str, Any] | None:
         """The options chosen by a search; None where there was none."""
         name, head = self.line.preset or self.line.method, self.line.preset_head or self.line.head
-        return find_preset(COLUMNS[self.column].options_of or self.column, self.scenario, name, head) or None
+        return find_preset(self.column, self.scenario, name, head) or None
 
 
 def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entry], list[Entry]]:

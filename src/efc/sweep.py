@@ -68,7 +68,7 @@ def space_of(learner: type[Learner], head: str, given: Space | None = None) -> S
     space: Space = dict(given or learner.options_type.space())
     if not space:
         raise EFCError(f"--method: {learner.name} declares no space to search; give its options `search=`")
-    solved = head in ("analytic", "compensated")
+    solved = head in ("analytic", "compensated", "input_compensated")
     return space if not solved or "ridge" in space else {"ridge": (1e-8, 1e1)} | space
 
 
@@ -168,6 +168,7 @@ def preset_text(
         "how": how,
         "command": command,
         "scores": sorted((round(score, 2) for score, _ in tried), reverse=True)[:10],
+        "best": [[round(score, 2), dict(setting)] for score, setting in tried[:5]],
         "searched": {axis: list(values) for axis, values in space.items()},
         "on_border": on_border(space, options),
     }

@@ -1,4 +1,4 @@
-"""The compensated head: old moments follow the features, and where these stay it is the analytic head."""
+"""The compensated heads: old moments follow the features, and where these stay it is the analytic head."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import torch
 
 from efc.core.network import forward
 from efc.learners import SGD, Learner, Options, TaskData
-from efc.learners.heads import CompensatedHead, RidgeMoments
+from efc.learners.heads import CompensatedHead, InputCompensatedHead, RidgeMoments
 from learner_helpers import fit, make, train_on
 from tasks import toy_stream
 
 
 def features(learner: Learner, task: TaskData) -> torch.Tensor:
     return forward(learner.layers, learner.sigma, task.x.expand(learner.runs, -1, -1)).r[-1]
+
+
+COMPENSATED = ("compensated", "input_compensated")
 
 
 def one(h: np.ndarray) -> np.ndarray:
@@ -36,14 +39,32 @@ def test_moments_carried_along_a_linear_change_are_those_of_the_changed_features
     assert torch.equal(same.T, T)
 
 
+def test_moments_with_inputs_are_the_moments_of_inputs_and_features_together() -> None:
+    g = torch.Generator().manual_seed(1)
+    x = torch.rand(30, 4, generator=g)
+    h, Y = (torch.rand(2, 30, n, generator=g, dtype=torch.float64) for n in (5, 3))
+    found = RidgeMoments(2, 9, 3)
+    for part in (slice(0, 12), slice(12, 30)):
+        found.add_with_inputs(x[part], h[:, part], Y[:, part])
+    expected = RidgeMoments(2, 9, 3).add([(torch.cat([x.double().expand(2, -1, -1), h], -1), Y)])
+    for a, b in zip(found.of_last(9).state_dict().values(), expected.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+    alone = RidgeMoments(2, 5, 3).add([(h, Y)])
+    for a, b in zip(found.of_last(5).state_dict().values(), alone.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("scenario", ["class", "task", "domain"])
-def test_where_the_features_stay_it_is_the_analytic_head_bit_for_bit(scenario: str) -> None:
+@pytest.mark.parametrize("compensated", COMPENSATED)
+def test_where_the_features_stay_it_is_the_analytic_head_bit_for_bit(compensated: str, scenario: str) -> None:
     sizes = (6, 8, 7, 2 if scenario == "domain" else 6)
     ends = []
-    for head in ("analytic", "compensated"):
+    for head in ("analytic", compensated):
         learner = type(make("frozen"))(sizes, [0, 1], Options(lr=1e-2), head=head, dtype=torch.float64)
         ends.append(fit(learner, scenario).theta)
-    assert torch.equal(*ends)
+    if compensated == "compensated":
+        assert torch.equal(*ends)
+    torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-11)
 
 
 def test_a_linear_change_of_the_features_is_followed_exactly() -> None:
@@ -68,6 +89,57 @@ def test_a_linear_change_of_the_features_is_followed_exactly() -> None:
     torch.testing.assert_close(policy.total.A, expected.A, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(policy.total.T, expected.T, rtol=1e-6, atol=1e-6)
     assert float((stale - expected.A).abs().max()) > 1.0
+
+
+def test_a_change_that_the_features_do_not_show_is_followed_from_the_inputs() -> None:
+    """Five units that are always on are linear in six inputs; new weights may then be any, and what the units will be
+    cannot be told from what they were, but from the inputs it can."""
+    stream = toy_stream("class", dtype=torch.float64)
+    off = {}
+    for head in COMPENSATED:
+        learner = SGD((6, 5, 6), [0, 1], Options(lr=1e-12, drift_ridge=1e-14), head=head, dtype=torch.float64)
+        learner.layers.biases[0].fill_(50.0)
+        first, second = stream.data(0, 5), stream.data(1, 5)
+        train_on(learner, first, 1)
+        learner.end_task(first)
+        learner.begin_task(second)
+        g = torch.Generator().manual_seed(3)
+        learner.layers.weights[0].copy_(torch.randn(2, 5, 6, generator=g, dtype=torch.float64))
+        policy = learner.head_policy
+        assert isinstance(policy, CompensatedHead)
+        policy.total.carry(*policy._drift(second))
+        now = RidgeMoments(2, 5, 6).add(
+            [(features(learner, first), learner.one_hot(first.y.expand(2, -1), slice(0, 6)))]
+        )
+        off[head] = float((policy.kept().A - now.A).abs().max() + (policy.kept().T - now.T).abs().max())
+    assert off["input_compensated"] < 1e-3
+    assert off["compensated"] > 10
+
+
+def test_three_tasks_with_inputs_against_a_dense_reference() -> None:
+    """As below, with the drift fitted on inputs and features together, for one run of two."""
+    ridge, drift_ridge = 1e-3, 1e-2
+    stream = toy_stream("class", dtype=torch.float64)
+    options = Options(lr=1e-2, ridge=ridge, drift_ridge=drift_ridge)
+    learner = SGD((6, 8, 6), [0, 1], options, head="input_compensated", dtype=torch.float64)
+    assert isinstance(learner.head_policy, InputCompensatedHead)
+    A, T, n = np.zeros((15, 15)), np.zeros((15, 6)), 0
+    for i in range(3):
+        task = stream.data(i, 5)
+        x, Y = task.x.numpy(), np.eye(6)[task.y.numpy()]
+        old = one(np.concatenate([x, features(learner, task)[1].numpy()], -1))
+        train_on(learner, task, 5)
+        learner.end_task(task)
+        new = one(np.concatenate([x, features(learner, task)[1].numpy()], -1))
+        if i > 0:
+            D = np.linalg.solve(old.T @ old + drift_ridge * len(Y) * np.eye(15), old.T @ (new - old))
+            assert np.abs(D[:, :6]).max() == np.abs(D[:, -1]).max() == 0  # neither inputs nor the one change
+            M = np.eye(15) + D
+            A, T = M.T @ A @ M, M.T @ T
+        A, T, n = A + new.T @ new, T + new.T @ Y, n + len(Y)
+        V = np.linalg.solve(A[6:, 6:] + ridge * n * np.eye(9), T[6:]).T[: 2 * i + 2]
+        np.testing.assert_allclose(learner.layers.weights[-1][1, : 2 * i + 2], V[:, :-1], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(learner.layers.biases[-1][1, : 2 * i + 2], V[:, -1], rtol=1e-6, atol=1e-9)
 
 
 def test_three_tasks_against_a_dense_reference() -> None:
@@ -116,7 +188,7 @@ def test_a_task_trains_its_own_classes_unless_old_ones_are_replayed() -> None:
 def test_drifting_features_are_survived() -> None:
     """Plain training at a rate that moves the features: with the old moments as they were the first tasks are lost."""
     kept = {}
-    for head in ("analytic", "compensated"):
+    for head in ("analytic", *COMPENSATED):
         learner = SGD((6, 12, 6), [0, 1, 2], Options(lr=1e-2), head=head)
         fit(learner, epochs=10)
         stream = toy_stream("class")
@@ -126,3 +198,4 @@ def test_drifting_features_are_survived() -> None:
             hits.append((learner.logits(test.x, slice(0, 6)).argmax(-1) == test.y).double().mean())
         kept[head] = 100 * float(torch.stack(hits).mean())
     assert kept["compensated"] > kept["analytic"] + 2
+    assert kept["input_compensated"] > kept["analytic"] + 2

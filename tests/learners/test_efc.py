@@ -126,7 +126,8 @@ def test_preservation_and_penalty_remember_the_same(kind: str) -> None:
 
 
 def test_the_anchor_pulls_each_weight_itself() -> None:
-    """``dW -= s dR/dW``: exactly that much is added to the direction of descent, at the active rows; the head's times 5."""
+    """``dW -= s dR/dW``: exactly that much is added to the direction of descent, at the active rows; five times
+    that in the head."""
     stream = toy_stream("task", dtype=torch.float64)
     learner = make("efc", options=with_options("efc", anchor=[0.0, 3.0], head_beta=5.0), seeds=(4, 4))
     assert isinstance(learner, EFC)

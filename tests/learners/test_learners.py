@@ -144,6 +144,7 @@ def test_learns_a_separable_stream_and_leaves_inactive_outputs_alone(name: str, 
 RESUMED: dict[str, tuple[str, str, Any]] = {name: (name, "analytic", options) for name, options in OPTIONS.items()}
 RESUMED |= {f"efc-{kind}": ("efc", "least_squares", with_options("efc", preservation=kind)) for kind in ("si", "mas")}
 RESUMED |= {f"{name}-compensated": (name, "compensated", OPTIONS[name]) for name in ("sgd", "efc", "derpp", "joint")}
+RESUMED |= {f"{name}-inputs": (name, "input_compensated", OPTIONS[name]) for name in ("sgd", "efc")}
 RESUMED["efc-learned"] = (
     "efc", "random", EFCOptions(lr=1e-2, feedback="learned", feedback_warm_up=3, feedback_options={"steps": 8})
 )  # fmt: skip

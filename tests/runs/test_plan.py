@@ -69,7 +69,7 @@ def test_at_most_so_many_and_no_more_than_memory_holds() -> None:
     assert 1 <= fitting(large, "cpu", (60_000, 784)) < fitting(small, "cpu", (1400, 64)) <= 1024
     wide = fitting(large, "cpu", (60_000, 50_000))
     assert 1 <= wide < fitting(large, "cpu", (60_000, 784))
-    heads = ("least_squares", "analytic", "compensated")
+    heads = ("least_squares", "analytic", "compensated", "input_compensated")
     sizes = [fitting(small | {"hidden": [5000], "head": head}, "cpu", (60_000, 512)) for head in heads]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 2 * sizes[2]  # moments of 5000 features are larger than the network

@@ -64,6 +64,7 @@ def test_every_method_can_be_searched_and_the_analytic_heads_ridge_is() -> None:
         assert space_of(cls, cls.shipped_head)
     assert "ridge" in space_of(EFC, "analytic")
     assert "ridge" in space_of(EFC, "compensated")
+    assert "ridge" in space_of(EFC, "input_compensated")
     assert "ridge" not in space_of(EFC, "least_squares")
 
     class Fixed(SGD):
@@ -96,6 +97,8 @@ def test_on_the_axis_equals_one_by_one_and_the_preset_can_be_used(tmp_path: Path
         assert abs(value - one[key]) < 0.5
     preset = yaml.safe_load((tmp_path / "axis" / "digits.yaml").read_text())["class"]["ewc"]["least_squares"]
     assert preset["settings_tried"] == 6
+    assert preset["best"][0] == [preset["validation_accuracy"], preset["options"]]
+    assert [score for score, _ in preset["best"]] == preset["scores"][:5]
     assert preset["command"].startswith("efc sweep --method ewc")
     assert preset["validation_accuracy"] == pytest.approx(max(axis.values()), abs=0.01)
     used = efc(

@@ -3,8 +3,9 @@
 `random` leaves them as they were drawn. `least_squares` sets the new classes' rows by ridge regression of their one-hot
 targets on the features of the new task alone. `analytic` keeps the second moments of the features of all tasks (no
 samples) and solves the ridge problem over all classes seen, when a task begins and again when it ends. `compensated`
-does the same and lets the moments of old tasks follow the features when these change. In Class-IL this, not the
-learner, is most of what lifts the accuracy off the floor: every result names its head policy.
+does the same and lets the moments of old tasks follow the features when these change, `input_compensated` follows them
+more closely with the help of the inputs' moments. In Class-IL this, not the learner, is most of what lifts the accuracy
+off the floor: every result names its head policy.
 """
 
 from __future__ import annotations
@@ -43,6 +44,25 @@ class RidgeMoments(Stored):
             self.n += h.shape[1]
         return self
 
+    def add_with_inputs(self, x: Tensor, h: Tensor, Y: Tensor) -> None:
+        """The same for features ``[x h]``, x (B, d_0) shared by all runs: its own moments are worked out once."""
+        d, x, Y = x.shape[-1], x.double(), Y.double()
+        h1 = torch.cat([h.double(), torch.ones(*h.shape[:2], 1, dtype=torch.float64, device=h.device)], -1)
+        cross = torch.matmul(x.T, h1)
+        self.A[:, :d, :d] += x.T @ x
+        self.A[:, :d, d:] += cross
+        self.A[:, d:, :d] += cross.transpose(1, 2)
+        self.A[:, d:, d:] += torch.bmm(h1.transpose(1, 2), h1)
+        self.T[:, :d] += torch.matmul(x.T, Y)
+        self.T[:, d:] += torch.bmm(h1.transpose(1, 2), Y)
+        self.n += h.shape[1]
+
+    def of_last(self, d: int) -> RidgeMoments:
+        """What these are for the last ``d`` features alone."""
+        part = RidgeMoments(0, 0, 0)
+        part.A, part.T, part.n = self.A[:, -d - 1 :, -d - 1 :], self.T[:, -d - 1 :], self.n
+        return part
+
     def merge(self, other: RidgeMoments) -> RidgeMoments:
         """Take in what another one has seen."""
         self.A += other.A
@@ -54,10 +74,12 @@ class RidgeMoments(Stored):
         """The moments of the same samples after their features have changed by ``h -> h + h W^T + b``.
 
         ``[h 1]_new = [h 1] M`` gives ``A_new = M^T A M`` and ``T_new = M^T T``; W = b = 0 changes nothing, bit for bit.
+        W (R, k, d) and b (R, k) with k < d change the last k features.
         """
         M = torch.eye(self.A.shape[-1], dtype=self.A.dtype, device=self.A.device).repeat(len(self.A), 1, 1)
-        M[:, :-1, :-1] += W.transpose(1, 2)
-        M[:, -1, :-1] += b
+        changed = slice(-1 - b.shape[-1], -1)
+        M[:, :-1, changed] += W.transpose(1, 2)
+        M[:, -1, changed] += b
         self.A = torch.bmm(M.transpose(1, 2), torch.bmm(self.A, M))
         self.T = torch.bmm(M.transpose(1, 2), self.T)
         return self
@@ -149,18 +171,24 @@ class AnalyticHead(RandomHead):
         self.seen = torch.tensor(0)
 
     def begin(self, task: TaskData) -> None:
-        self._solve(task)
+        self._solve(task, RandomHead.moments(self, task, self._all()).merge(self.kept()))
 
     def end(self, task: TaskData) -> None:
-        self.total = self._solve(task)
+        self.total = self.moments(task, self._all()).merge(self.total)
+        self._solve(task, self.kept())
 
-    def _solve(self, task: TaskData) -> RidgeMoments:
-        """Set the rows of all classes seen from the moments of all tasks; this one's are of its features as of now."""
+    def kept(self) -> RidgeMoments:
+        """The moments of the tasks so far, of what the head reads."""
+        return self.total
+
+    def _all(self) -> slice:
+        return slice(0, self.learner.layout.sizes[-1])
+
+    def _solve(self, task: TaskData, moments: RidgeMoments) -> None:
+        """Set the rows of all classes seen from the moments of all tasks."""
         self.seen = self.seen.clamp_min(task.active.stop)
-        moments = self.moments(task, slice(0, self.learner.layout.sizes[-1])).merge(self.total)
         rows = slice(0, int(self.seen))
         self.write(moments, rows, targets=rows)
-        return moments
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.total.state_dict() | {"seen": self.seen}
@@ -204,7 +232,7 @@ class CompensatedHead(AnalyticHead):
         super().end(task)
 
     def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
-        """W (R, d, d) and b (R, d) of the change of the features since the task began."""
+        """W (R, d, .) and b (R, d) of the change of the features since the task began."""
         me = self.learner
         d, old = me.layout.sizes[-2], me.layout.views(self.before)
         found = RidgeMoments(me.runs, d, d, me.theta.device)
@@ -221,8 +249,47 @@ class CompensatedHead(AnalyticHead):
         self.before = state["before"].to(self.before.device, self.before.dtype, copy=True)
 
 
+class InputCompensatedHead(CompensatedHead):
+    """The compensated head that sees the drift of the features from the inputs, too.
+
+    The features' change is fitted on ``[x h_old 1]`` instead of ``[h_old 1]``: the inputs do not drift, and a layer's
+    change is closer to a linear function of both than of its own rates. That takes the moments of ``[x h]``, a square
+    matrix of inputs plus features, instead of those of h.
+    """
+
+    name = "input_compensated"
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.total = self._empty(learner.layout.sizes[-1])
+
+    def kept(self) -> RidgeMoments:
+        return self.total.of_last(self.learner.layout.sizes[-2])
+
+    def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
+        me = self.learner
+        found = self._empty(classes.stop - classes.start)
+        for x, y in me.passes(task, classes):
+            found.add_with_inputs(x[0], forward(me.layers, me.sigma, x).r[-1], y)
+        return found
+
+    def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
+        me = self.learner
+        d, old = me.layout.sizes[-2], me.layout.views(self.before)
+        found = self._empty(d)
+        for x, _ in me.passes(task, task.active):
+            h = forward(old, me.sigma, x).r[-1].double()
+            found.add_with_inputs(x[0], h, forward(me.layers, me.sigma, x).r[-1].double() - h)
+        return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
+
+    def _empty(self, targets: int) -> RidgeMoments:
+        """Moments of inputs and features before any sample."""
+        sizes = self.learner.layout.sizes
+        return RidgeMoments(self.learner.runs, sizes[0] + sizes[-2], targets, self.learner.theta.device)
+
+
 POLICIES: dict[str, type[RandomHead]] = {
-    cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead, CompensatedHead)
+    cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead, CompensatedHead, InputCompensatedHead)
 }
 HEADS = tuple(POLICIES)
 """The head policies by name."""

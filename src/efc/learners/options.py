@@ -62,7 +62,7 @@ class Options:
     lr: PerRun = learning_rate(1e-3)
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
     ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
-    drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated head)")
+    drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
     def __post_init__(self) -> None:
         for item in fields(self):

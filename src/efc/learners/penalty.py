@@ -21,8 +21,10 @@ from efc.learners.state import Part
 
 @dataclass(frozen=True)
 class PenaltyOptions(Options):
-    """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes. In the head it is
-    ``s * head_strength``."""
+    """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes.
+
+    The head's part of the sum has the factor ``s * head_strength``.
+    """
 
     lr: PerRun = learning_rate(1e-4)
     strength: PerRun = number(

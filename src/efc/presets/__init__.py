@@ -37,9 +37,15 @@ def find_preset(
     return {}
 
 
+FALLBACK = {"compensated": "analytic", "input_compensated": "compensated"}
+"""Head policies that refine another one: where nothing was chosen for them, they take what was chosen for it."""
+
+
 def fitting_preset(
     dataset: str, scenario: str, method: str, head: str, file: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The same; where nothing was chosen for the compensated head, what was for the analytic one, which it refines."""
+    """The same; where nothing was chosen for a head that refines another, what was for that one."""
     found = find_preset(dataset, scenario, method, head, file)
-    return found or find_preset(dataset, scenario, method, "analytic", file) if head == "compensated" else found
+    if found or head not in FALLBACK:
+        return found
+    return fitting_preset(dataset, scenario, method, FALLBACK[head], file)

@@ -77,7 +77,7 @@ def _of_row(row: Row) -> dict[str, Any]:
     return asdict(row) | {"code": code_of(row.method)}
 
 
-SOLVED = {"analytic": 7, "compensated": 12}
+SOLVED = {"analytic": 7, "compensated": 12, "input_compensated": 12}
 """Heads that keep moments: how many square matrices of them there are in memory at a time."""
 
 
@@ -137,7 +137,8 @@ def fitting(settings: dict[str, Any], device: str, shape: tuple[int, int]) -> in
     if settings["method"] == "full_fisher":
         numbers += n * units
     if settings["head"] in SOLVED:  # its moments, in float64, with the copies their solution needs
-        numbers += 2 * SOLVED[settings["head"]] * ((hidden or [d])[-1] + outputs) ** 2
+        features = (hidden or [d])[-1] + (d if settings["head"] == "input_compensated" else 0)
+        numbers += 2 * SOLVED[settings["head"]] * (features + outputs) ** 2
     return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
 
 
