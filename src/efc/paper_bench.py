@@ -15,7 +15,7 @@ from efc.documents import row_document
 from efc.errors import choose
 from efc.learners import find_learner
 from efc.paper import PAPER
-from efc.presets import find_preset
+from efc.presets import fitting_preset
 from efc.runs.identity import Run
 
 BOTH, CLASS = ("class", "task"), ("class",)
@@ -135,9 +135,9 @@ class Entry:
     scenario: str
 
     def chosen(self) -> dict[str, Any] | None:
-        """The options chosen by a search; None where there was none."""
+        """The options chosen by a search, if need be for the head policy that this one refines; None if there are none."""
         name, head = self.line.preset or self.line.method, self.line.preset_head or self.line.head
-        return find_preset(self.column, self.scenario, name, head) or None
+        return fitting_preset(self.column, self.scenario, name, head) or None
 
 
 def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entry], list[Entry]]:

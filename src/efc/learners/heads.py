@@ -234,12 +234,19 @@ class CompensatedHead(AnalyticHead):
     def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
         """W (R, d, .) and b (R, d) of the change of the features since the task began."""
         me = self.learner
-        d, old = me.layout.sizes[-2], me.layout.views(self.before)
-        found = RidgeMoments(me.runs, d, d, me.theta.device)
+        old, found = me.layout.views(self.before), self._empty(me.layout.sizes[-2])
         for x, _ in me.passes(task, task.active):
             h = forward(old, me.sigma, x).r[-1].double()
-            found.add([(h, forward(me.layers, me.sigma, x).r[-1].double() - h)])
+            self._take_in(found, x, h, forward(me.layers, me.sigma, x).r[-1].double() - h)
         return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
+
+    def _empty(self, targets: int) -> RidgeMoments:
+        """Moments, before any sample, of what the drift is seen from."""
+        return RidgeMoments(self.learner.runs, self.learner.layout.sizes[-2], targets, self.learner.theta.device)
+
+    def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
+        """Add samples with inputs x (R, B, d_0), features h and targets Y to such moments."""
+        found.add([(h, Y)])
 
     def state_dict(self) -> dict[str, Tensor]:
         return super().state_dict() | {"before": self.before}
@@ -270,22 +277,15 @@ class InputCompensatedHead(CompensatedHead):
         me = self.learner
         found = self._empty(classes.stop - classes.start)
         for x, y in me.passes(task, classes):
-            found.add_with_inputs(x[0], forward(me.layers, me.sigma, x).r[-1], y)
+            self._take_in(found, x, forward(me.layers, me.sigma, x).r[-1], y)
         return found
 
-    def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
-        me = self.learner
-        d, old = me.layout.sizes[-2], me.layout.views(self.before)
-        found = self._empty(d)
-        for x, _ in me.passes(task, task.active):
-            h = forward(old, me.sigma, x).r[-1].double()
-            found.add_with_inputs(x[0], h, forward(me.layers, me.sigma, x).r[-1].double() - h)
-        return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
-
     def _empty(self, targets: int) -> RidgeMoments:
-        """Moments of inputs and features before any sample."""
         sizes = self.learner.layout.sizes
         return RidgeMoments(self.learner.runs, sizes[0] + sizes[-2], targets, self.learner.theta.device)
+
+    def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
+        found.add_with_inputs(x[0], h, Y)  # a task's data are the same for all runs
 
 
 POLICIES: dict[str, type[RandomHead]] = {
