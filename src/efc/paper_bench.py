@@ -135,7 +135,7 @@ class Entry:
     scenario: str
 
     def chosen(self) -> dict[str, Any] | None:
-        """The options chosen by a search, if need be for the head policy that this one refines; None if there are none."""
+        """The options chosen by a search (if need be with the head that this one refines); None if there was none."""
         name, head = self.line.preset or self.line.method, self.line.preset_head or self.line.head
         return fitting_preset(self.column, self.scenario, name, head) or None
 
