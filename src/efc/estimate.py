@@ -10,12 +10,13 @@ from efc.runs.worker import prepare
 
 
 def estimates(packs: Sequence[Pack]) -> list[float]:
-    """Seconds, roughly, of every pack; a kind of pack is timed once."""
+    """Seconds, roughly, of every pack; a kind of pack (data, method, the choices among its options) is timed once."""
     known: dict[tuple[str, ...], float] = {}
     found = []
     for pack in packs:
         s = pack.settings
-        kind = (s["dataset"], s["encoder"], s["method"], s["head"], s["scenario"], str(len(pack.runs)))
+        words = sorted(f"{key}={value}" for key, value in s["options"].items() if isinstance(value, str))
+        kind = (s["dataset"], s["encoder"], s["method"], str(len(pack.runs)), *words)
         if kind not in known:
             known[kind] = _probe(pack)
         found.append(known[kind])
