@@ -11,7 +11,7 @@ def test_a_kind_of_pack_is_timed_once_and_learned_feedback_is_another_kind() -> 
     packs = []
     for feedback in ("jacobian", "learned"):
         config = make_config({"methods": "efc", "scenario": "class,task", "seeds": 2, "device": "cpu", "hidden": [20],
-                              "efc": {"feedback": feedback}})  # fmt: skip
+                              "efc": {"feedback": feedback, "normalise": "none"}})  # fmt: skip
         packs += [Pack(tuple(runs), place_of(config)) for runs in expand(config, "data")]
     plain, same, learned, also = estimates(packs)
     assert plain == same > 0
