@@ -40,11 +40,13 @@ def test_products(pair: tuple[Rows, Rows]) -> None:
 
 @pytest.mark.parametrize("damping", [1e-6, 1e-2, 10.0])
 def test_damped_inverse(pair: tuple[Rows, Rows], damping: float) -> None:
+    g = torch.Generator().manual_seed(5)
     for m in pair:
-        v = torch.randn(30, 3, dtype=torch.float64)
+        v = torch.randn(30, 3, generator=g, dtype=torch.float64)
         expected = torch.linalg.solve(dense(m) + damping * torch.eye(30, dtype=torch.float64), v)
-        torch.testing.assert_close(m.damped_inverse(v, damping), expected, rtol=1e-5, atol=1e-7)
-        torch.testing.assert_close(m.damped_inverse(v[:, 0], damping), expected[:, 0], rtol=1e-5, atol=1e-7)
+        close = 1e-6 * float(expected.abs().max())  # single entries may cancel: with 1e-6 the largest are a million
+        torch.testing.assert_close(m.damped_inverse(v, damping), expected, rtol=0, atol=close)
+        torch.testing.assert_close(m.damped_inverse(v[:, 0], damping), expected[:, 0], rtol=0, atol=close)
 
 
 def test_spectrum_and_projection(pair: tuple[Rows, Rows]) -> None:
