@@ -14,6 +14,7 @@ import yaml
 from efc.config import Row, RunConfig
 from efc.errors import EFCError
 from efc.learners import Learner, find_learner
+from efc.learners.heads import POLICIES
 
 SAMPLERS = ("random", "narrowing", "grid", "optuna")
 PACKERS = ("axis", "none")
@@ -68,8 +69,7 @@ def space_of(learner: type[Learner], head: str, given: Space | None = None) -> S
     space: Space = dict(given or learner.options_type.space())
     if not space:
         raise EFCError(f"--method: {learner.name} declares no space to search; give its options `search=`")
-    solved = head in ("analytic", "compensated", "input_compensated")
-    return space if not solved or "ridge" in space else {"ridge": (1e-8, 1e1)} | space
+    return space if not POLICIES[head].owns_head or "ridge" in space else {"ridge": (1e-8, 1e1)} | space
 
 
 def scattered(space: Space, n: int) -> list[Setting]:
