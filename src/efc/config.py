@@ -108,7 +108,8 @@ def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
             else:
                 settings[key] = value
     if "solver" in settings:
-        settings["efc"] = _merge(settings.get("efc", {}), {"solver": settings["solver"]})
+        for name in ("efc", "efc-paper"):
+            settings[name] = _merge(settings.get(name, {}), {"solver": settings["solver"]})
     dataset = check_name(str(settings.get("dataset", "digits")))
     tasks, classes = usual_tasks(dataset)
     plain = {"tasks": tasks, "classes_per_task": classes} | training_preset(dataset)

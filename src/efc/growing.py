@@ -19,7 +19,7 @@ from efc.learners.growth import lasting_state, take_over
 from efc.learners.state import Generators
 from efc.training import few_threads, orders
 
-FREE = ("lr", "beta", "strength")
+FREE = ("lr", "beta", "strength", "pull", "mu")
 """Options that may be changed between two tasks: nothing that is kept depends on them."""
 
 
@@ -61,6 +61,8 @@ class Setup:
         """What must be the same from task to task."""
         names = ("n_features", "method", "head", "activation", "seed")
         options = {key: value for key, value in self.options.items() if key not in FREE}
+        if "pull" in self.options:  # with no pull at all, no activity is remembered
+            options["pull"] = self.checked_options().remembers
         return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
 
     def make(self, n_outputs: int) -> Learner:

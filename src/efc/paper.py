@@ -16,7 +16,7 @@ _ROWS = {
     "ewc": ((97.2, 0.6), (19.8, 0.0), (95.5, 1.2), (20.9, 1.1), (34.2, 0.4), (4.6, 0.1)),
     "online_ewc": ((99.2, 0.4), (20.2, 0.8), (95.9, 0.7), (21.2, 2.0), (35.5, 0.3), (4.8, 0.0)),
     "si": ((97.5, 0.9), (19.7, 0.0), (92.6, 1.3), (19.8, 0.1), (35.5, 0.5), (4.7, 0.0)),
-    "efc": ((98.3, 0.7), (51.4, 4.8), (96.2, 0.3), (50.2, 7.0), (37.2, 0.4), (8.8, 0.1)),
+    "efc-paper": ((98.3, 0.7), (51.4, 4.8), (96.2, 0.3), (50.2, 7.0), (37.2, 0.4), (8.8, 0.1)),
     "derpp": ((98.6, 0.2), (71.1, 2.2), (95.4, 0.8), (62.3, 1.2), (39.0, 1.6), (10.5, 1.2)),
 }
 PAPER: dict[tuple[str, str, str], tuple[float, float]] = {
@@ -28,6 +28,7 @@ PAPER: dict[tuple[str, str, str], tuple[float, float]] = {
 
 def reported(row: dict[str, Any]) -> tuple[float, float] | None:
     """What the paper reports for the method of a results row, if it has it."""
-    if row["variant"] != "none":
+    name = f"{row['method']}-paper" if row["variant"] == "paper" else row["method"]
+    if row["variant"] not in ("none", "paper"):
         return None
-    return PAPER.get((row["dataset"], row["scenario"], row["method"]))
+    return PAPER.get((row["dataset"], row["scenario"], name))

@@ -20,7 +20,7 @@ def test_equals_torch_optim(name: str) -> None:
     references = [make([theirs[r]], lr=float(rates[r])) for r in range(2)]
     for _ in range(20):
         gradient = torch.randn(2, 5, generator=g, dtype=torch.float64)
-        optimiser.step(ours, gradient, rates)
+        ours.sub_(optimiser.step(gradient, rates))
         for r in range(2):
             theirs[r].grad = gradient[r].clone()
             references[r].step()

@@ -16,7 +16,7 @@ from torch import Tensor
 from efc.core.network import Layout, Parameters, affine
 from efc.errors import EFCError, choose
 
-NORMALISE = ("none", "neuron")
+NORMALISE = ("relative", "none", "neuron")
 
 
 class Regulariser(Protocol):
@@ -72,17 +72,32 @@ class Callback:
         return None
 
 
-def strengths(layout: Layout, beta: Tensor, head_beta: Tensor, normalise: str, importance: Tensor | None) -> Tensor:
+def strengths(
+    layout: Layout,
+    beta: Tensor,
+    head_beta: Tensor,
+    normalise: str,
+    importance: Tensor | None,
+    unit: Tensor | None = None,
+) -> Tensor:
     """Per-parameter factors (R, P) that turn dR/dtheta into the terms of gamma; constant between consolidations.
 
-    A parameter of a hidden neuron gets ``beta``, of an output neuron ``beta * head_beta``; with ``normalise="neuron"``
-    both are divided by the neuron's importance norm ``sqrt(sum_j F_W[kj]^2 + F_b[k]^2 + 1e-8)``.
+    A parameter of a hidden neuron gets ``beta``, of an output neuron ``beta * head_beta``. With ``normalise="neuron"``
+    both are divided by the neuron's importance norm ``sqrt(sum_j F_W[kj]^2 + F_b[k]^2 + 1e-8)``. With ``"relative"``
+    they are in the units of the learning signal, ``unit`` (R, 1, 1), and importances count in multiples of their mean:
+    multiplying all importances, or the learning signal, by a number then changes nothing.
     """
     choose("normalise", normalise, NORMALISE)
     factor = beta.reshape(-1, 1).repeat(1, layout.n_parameters)
     layers = layout.views(factor)
     for t in (layers.weights[-1], layers.biases[-1]):
         t.mul_(head_beta.reshape(-1, *([1] * (t.dim() - 1))))
+    if normalise == "relative":
+        if unit is not None:
+            factor.mul_(unit.reshape(-1, 1))
+        if importance is not None:  # where there are none, all count the same
+            mean = importance.mean(1, keepdim=True)
+            factor.div_(torch.where(mean > 0, mean, torch.ones_like(mean)))
     if normalise == "neuron":
         if importance is None:
             raise EFCError("normalise: 'neuron' needs importances, which this regulariser does not have; use 'none'")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from efc.errors import EFCError, choose
+from efc.learners.activity import Activity, ActivityEWC, ActivityEWCOptions, ActivityOptions
 from efc.learners.analytic import Analytic
 from efc.learners.base import Learner, TaskData
 from efc.learners.der import DER, DEROptions, DERpp, DERppOptions
 from efc.learners.efc import ABLATIONS, EFC, MEMORIES, EFCOptions
+from efc.learners.efc_paper import EFCPaper, EFCPaperOptions
 from efc.learners.ewc import EWC, EWCOptions
 from efc.learners.frozen import Frozen
 from efc.learners.full_fisher import FullFisher, FullFisherOptions
@@ -22,8 +24,12 @@ from efc.learners.state import Stored
 from efc.plugins import load_object
 
 LEARNERS: dict[str, type[Learner]] = {
-    cls.name: cls for cls in (EFC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Frozen, Joint)
-}
+    cls.name: cls
+    for cls in (
+        EFC, EFCPaper, Activity, ActivityEWC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Frozen,
+        Joint,
+    )
+}  # fmt: skip
 """The methods by name."""
 
 
@@ -52,11 +58,17 @@ __all__ = [
     "MEMORIES",
     "SGD",
     "SI",
+    "Activity",
+    "ActivityEWC",
+    "ActivityEWCOptions",
+    "ActivityOptions",
     "Analytic",
     "DEROptions",
     "DERpp",
     "DERppOptions",
     "EFCOptions",
+    "EFCPaper",
+    "EFCPaperOptions",
     "EWCOptions",
     "Frozen",
     "FullFisher",

@@ -23,6 +23,7 @@ from efc.learners.heads import HEADS, POLICIES
 from efc.learners.optim import make_optimiser
 from efc.learners.options import Options
 from efc.learners.record import Recorder, Step
+from efc.learners.remembered import RememberedActivity
 from efc.learners.state import Part
 
 CHUNK = 1024
@@ -101,6 +102,9 @@ class Learner(ABC):
         self.lr = self.per_run("lr", self.options.lr).reshape(-1, 1)
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
         self.head_policy = POLICIES[self.head](self)
+        if self.options.step == "natural" and (self.joint or not self.takes_steps):
+            raise EFCError(f"step: {self.name} has nothing to remember while it learns; use 'plain'")
+        self.remembered = RememberedActivity(self) if self.options.remembers else None
         self.schedule = torch.ones((), dtype=dtype, device=device)
         self._step: Step = self._update
         self.active = slice(0, 0)
@@ -114,6 +118,8 @@ class Learner(ABC):
         self.gradient.zero_()
         self.optimiser = make_optimiser(self.options.optimiser, self.theta)
         self.head_policy.begin(task)
+        if self.remembered is not None:
+            self.remembered.begin_task(task)
         self._step = Recorder(self._update) if self.may_record() else self._update
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -126,13 +132,22 @@ class Learner(ABC):
     def _update(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """The part of a step that is work on tensors alone."""
         statistics = self.descent(x, self.one_hot(y, self.active))
-        self.moved(self.optimiser.step(self.theta, self.gradient, self.lr * self.schedule))
+        remembered = self.remembered if self.tasks_seen > 0 else None
+        if remembered is not None and self.options.pulls:
+            remembered.pull(self.theta, self.gradient)
+        step = self.optimiser.step(self.gradient, self.lr * self.schedule)
+        if remembered is not None and self.options.step == "natural":
+            step = remembered.project(step)
+        self.theta.sub_(step)
+        self.moved(step)
         return statistics
 
     def end_task(self, task: TaskData) -> None:
         """Take in what has to be remembered of the task; its data may be forgotten afterwards."""
         self.head_policy.end(task)
         self.consolidate(task)
+        if self.remembered is not None:
+            self.remembered.consolidate(task)
         self.tasks_seen += 1
 
     def logits(self, x: Tensor, classes: slice) -> Tensor:
@@ -141,7 +156,8 @@ class Learner(ABC):
 
     def parts(self) -> dict[str, Part]:
         """What has a state beside the parameters, by name. A method that keeps something adds it here."""
-        return {"optimiser": self.optimiser, "head": self.head_policy}
+        found: dict[str, Part] = {"optimiser": self.optimiser, "head": self.head_policy}
+        return found if self.remembered is None else found | {"remembered": self.remembered}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what the learner does next, as plain tensors."""
@@ -172,6 +188,10 @@ class Learner(ABC):
     @abstractmethod
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Write the direction the optimiser descends, (R, P), into ``self.gradient``; ``y`` is one-hot (R, B, C)."""
+
+    def pull_strength(self) -> Tensor:
+        """The weight p (R, 1, 1) of the pull ``p dW A`` of remembered activity, in units of what is descended."""
+        return self.per_run("pull", getattr(self.options, "pull", 0.0))
 
     def moved(self, step: Tensor) -> None:
         """Called after every step with what was subtracted from the parameters, (R, P)."""

@@ -19,6 +19,7 @@ from efc.core.solution import Solution
 from efc.core.solvers import SOLVERS, make_solver
 from efc.core.system import System, build
 from efc.errors import EFCError, choose, suggest
+from efc.learners.activity import head_pull_option, pull_option
 from efc.learners.base import Learner, TaskData
 from efc.learners.ewc import EWCMemory
 from efc.learners.full_fisher import FullFisherMemory
@@ -47,17 +48,24 @@ SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 4}}
 """Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
 samples with a flipping ReLU, which nothing settles (docs/performance.md)."""
 
+AS_PAPER: dict[str, Any] = {
+    "preservation": "running_ewc", "normalise": "none", "beta": 10.0, "head_beta": 10.0, "pull": 0.0, "lr": 1e-4,
+}  # fmt: skip
+"""The paper's preservation: a running diagonal Fisher in the equilibrium, and nothing beside it."""
+
 ABLATIONS: dict[str, dict[str, Any]] = {
-    "reference": {
+    "paper": AS_PAPER,
+    "reference": AS_PAPER | {
         "output": "linear_ce", "form": "bounded", "feedback": "jacobian", "head_rule": "frozen", "kappa": 2.0,
         "k_p": 2.0, "normalise": "neuron", "beta": 0.1, "head_beta": 1.0, "on_failure": "zero", "lr": 1e-3,
     },
-    "beta_0": {"beta": 0.0, "anchor": 0.0},
-    "frozen_head": {"head_rule": "frozen"},
-    "linear_output": {"output": "linear"},
-    "additive": {"form": "additive", "feedback": "jacobian"},
+    "beta_0": AS_PAPER | {"beta": 0.0, "anchor": 0.0},
+    "frozen_head": AS_PAPER | {"head_rule": "frozen"},
+    "linear_output": AS_PAPER | {"output": "linear"},
+    "additive": AS_PAPER | {"form": "additive", "feedback": "jacobian"},
 }  # fmt: skip
-"""Named variants. ``reference`` behaves as the authors' published code does: rates modulated by ``1 + 0.1 tanh``, a
+"""Named variants. ``paper`` is the paper's method: no remembered activity. The others are ablations of it.
+``reference`` behaves as the authors' published code does: rates modulated by ``1 + 0.1 tanh``, a
 linear output under the softmax's error, proportional control, a head that never learns, unsettled samples dropped."""
 
 
@@ -67,13 +75,15 @@ class EFCOptions(Options):
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = ABLATIONS
 
-    lr: PerRun = learning_rate(1e-4)
+    lr: PerRun = learning_rate(3e-3)
     preset: str = choice("none", ("none", *ABLATIONS), doc="a named variant: sets other options that were not given")
     preservation: str | Callable[[Parameters], Parameters] = function_or(
         "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"
     )
-    beta: PerRun = number(10.0, inclusive=True, search=(1e-3, 1e5), doc="strength of preservation")
-    head_beta: PerRun = number(10.0, inclusive=True, search=(0.1, 1e3), doc="further factor of the head's preservation")
+    pull: PerRun = pull_option()
+    head_pull: PerRun = head_pull_option()
+    beta: PerRun = number(0.03, inclusive=True, search=(1e-4, 1e1), doc="strength of the preservation signal gamma")
+    head_beta: PerRun = number(1.0, inclusive=True, doc="further factor of the head's preservation signal")
     anchor: PerRun = number(
         0.0,
         inclusive=True,
@@ -82,7 +92,7 @@ class EFCOptions(Options):
     decay: PerRun = number(1.0, inclusive=True, high=1.0, doc="what is left of old importances (online_ewc)")
     damping: PerRun = number(1e-3, doc="xi of the path integral (si)")
     normalise: str = choice(
-        "none", NORMALISE, search=NORMALISE, doc="divide a neuron's preservation by its Fisher norm"
+        "relative", NORMALISE, doc="relative to the mean importance and the learning signal; none; by neuron's norm"
     )
     kappa: PerRun = number(0.1, inclusive=True, doc="total gain of the controller, 1/alpha + k_p")
     k_p: PerRun = number(0.0, inclusive=True, doc="proportional part of the gain")
@@ -123,6 +133,7 @@ class EFC(Learner):
 
     name = "efc"
     recordable = True
+    shipped_head = "zero"
     options_type = EFCOptions
     options: EFCOptions
 
@@ -180,6 +191,14 @@ class EFC(Learner):
             self._back_propagate(system, y, self.loss_gradient)
         return _statistics(solution)
 
+    def unit(self) -> Tensor:
+        """The size of the learning signal, ``lambda kappa`` (strong target: ``kappa``), (R, 1, 1)."""
+        kappa = self.controller.kappa
+        return kappa if self.options.target == "strong" else self.lam * kappa
+
+    def pull_strength(self) -> Tensor:
+        return super().pull_strength() * self.unit()
+
     def moved(self, step: Tensor) -> None:
         if self.memory is not None and self.loss_gradient is not None:
             self.memory.follow(self.loss_gradient, step)
@@ -230,7 +249,7 @@ class EFC(Learner):
     def _set_strengths(self) -> None:
         """What turns dR/dtheta (for a quadratic R: ``theta - theta*``) into the terms; fixed between consolidations."""
         importance = self.regulariser.importance
-        factor = strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance)
+        factor = strengths(self.layout, self.beta, self.head_beta, self.options.normalise, importance, self.unit())
         self.strengths = factor * self.memory.omega if self.memory is not None and self.memory.quadratic else factor
 
     def _follows_path(self) -> bool:

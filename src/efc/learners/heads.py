@@ -1,6 +1,6 @@
 """Head policies: what happens to the head's rows when a task begins and ends, for every learner alike.
 
-`random` leaves them as they were drawn. `least_squares` sets the new classes' rows by ridge regression of their one-hot
+`random` leaves them as they were drawn, `zero` begins at zero. `least_squares` sets the new classes' rows by ridge regression of their one-hot
 targets on the features of the new task alone. `analytic` keeps the second moments of the features of all tasks (no
 samples) and solves the ridge problem over all classes seen, when a task begins and again when it ends. `compensated`
 does the same and lets the moments of old tasks follow the features when these change, `input_compensated` follows them
@@ -148,6 +148,16 @@ class RandomHead(Stored):
         me.layers.biases[-1][:, classes] = b.to(me.theta.dtype)
 
 
+class ZeroHead(RandomHead):
+    """New rows start at zero: with what keeps old activity's answers as they are, new classes stay silent on it."""
+
+    name = "zero"
+
+    def begin(self, task: TaskData) -> None:
+        self.learner.layers.weights[-1][:, task.new] = 0.0
+        self.learner.layers.biases[-1][:, task.new] = 0.0
+
+
 class LeastSquaresHead(RandomHead):
     """New rows by ridge regression on the features of the new task alone."""
 
@@ -289,7 +299,8 @@ class InputCompensatedHead(CompensatedHead):
 
 
 POLICIES: dict[str, type[RandomHead]] = {
-    cls.name: cls for cls in (RandomHead, LeastSquaresHead, AnalyticHead, CompensatedHead, InputCompensatedHead)
+    cls.name: cls
+    for cls in (RandomHead, ZeroHead, LeastSquaresHead, AnalyticHead, CompensatedHead, InputCompensatedHead)
 }
 HEADS = tuple(POLICIES)
 """The head policies by name."""

@@ -13,9 +13,9 @@ from torch.optim.adam import adam
 
 
 class Optimiser(Protocol):
-    """``step`` subtracts something along ``gradient`` from ``theta``, in place, and returns what it subtracted."""
+    """``step`` says what to subtract from the parameters for a gradient (R, P) and rates (R, 1)."""
 
-    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor: ...
+    def step(self, gradient: Tensor, lr: Tensor) -> Tensor: ...
 
     def state_dict(self) -> dict[str, Tensor]: ...
 
@@ -29,14 +29,12 @@ class Adam:
         self.unit, self.m, self.v = (torch.zeros_like(theta) for _ in range(3))
         self.t = torch.zeros((), device=theta.device)
 
-    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor:
+    def step(self, gradient: Tensor, lr: Tensor) -> Tensor:
         adam(
-            [self.unit.zero_()], [gradient], [self.m], [self.v], [], [self.t], fused=True, capturable=theta.is_cuda,
+            [self.unit.zero_()], [gradient], [self.m], [self.v], [], [self.t], fused=True, capturable=gradient.is_cuda,
             amsgrad=False, beta1=0.9, beta2=0.999, lr=1.0, weight_decay=0.0, eps=1e-8, maximize=False,
         )  # fmt: skip
-        step = self.unit.mul_(-lr)
-        theta.sub_(step)
-        return step
+        return self.unit.mul_(-lr)
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"m": self.m, "v": self.v, "t": self.t}
@@ -54,11 +52,9 @@ class SGD:
     def __init__(self, theta: Tensor) -> None:
         self.velocity = torch.zeros_like(theta)
 
-    def step(self, theta: Tensor, gradient: Tensor, lr: Tensor) -> Tensor:
+    def step(self, gradient: Tensor, lr: Tensor) -> Tensor:
         self.velocity.mul_(self.momentum).add_(gradient)
-        step = self.velocity * lr
-        theta.sub_(step)
-        return step
+        return self.velocity * lr
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"velocity": self.velocity}

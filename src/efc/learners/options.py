@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from efc.core.control import PerRun
 from efc.errors import EFCError, choose, suggest
 from efc.plugins import name_of
@@ -61,15 +63,34 @@ class Options:
 
     lr: PerRun = learning_rate(1e-3)
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
+    step: str = choice(
+        "plain", ("plain", "natural"), doc="natural: steps avoid the directions in which old tasks were active"
+    )
+    mu: PerRun = number(100.0, doc="activity from which a natural step avoids a direction: mu (mu I + A)^-1")
+    rank: int = number(
+        0, inclusive=True, per_run=False, doc="leading directions of a layer's activity that are remembered; 0: all"
+    )
     ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(item.name, getattr(self, item.name), item.metadata)
+        if self.rank != int(self.rank):
+            raise EFCError(f"rank: must be a whole number, got {self.rank}")
         for name, value in self.presets.get(getattr(self, "preset", "none"), {}).items():
             if getattr(self, name) == self.__dataclass_fields__[name].default:
                 object.__setattr__(self, name, value)
+
+    @property
+    def pulls(self) -> bool:
+        """Whether weights are pulled by what is remembered of old activity, in any run."""
+        return bool(np.any(np.asarray(_plain(getattr(self, "pull", 0.0))) > 0))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the moments of old activity are kept: for a pull, or for natural steps."""
+        return self.pulls or self.step == "natural"
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

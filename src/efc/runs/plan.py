@@ -139,7 +139,15 @@ def fitting(settings: dict[str, Any], device: str, shape: tuple[int, int]) -> in
     if settings["head"] in SOLVED:  # its moments, in float64, with the copies their solution needs
         features = (hidden or [d])[-1] + (d if settings["head"] == "input_compensated" else 0)
         numbers += 2 * SOLVED[settings["head"]] * (features + outputs) ** 2
+    if find_learner(settings["method"]).options_type.from_mapping(settings["options"]).remembers:
+        numbers += parameters + sum(_moments(width, settings["options"]["rank"]) for width in hidden)
+        numbers += _moments(d, settings["options"]["rank"]) if settings["options"]["step"] == "natural" else 0
     return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
+
+
+def _moments(width: int, rank: int) -> int:
+    """The moments of a layer's inputs in float64, their copy for the steps, and what working them out needs."""
+    return 8 * (width + 1) * (rank if 0 < rank < width else width + 1)
 
 
 def free_memory(device: str) -> int:

@@ -117,7 +117,7 @@ def train(
     optimiser = Adam(theta)
     for x, y in batches:
         gradient = descent(setting, theta, x, y)
-        optimiser.step(theta, torch.nan_to_num(gradient), lr.unsqueeze(1))
+        theta.sub_(optimiser.step(torch.nan_to_num(gradient), lr.unsqueeze(1)))
     return theta
 
 

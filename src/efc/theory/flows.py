@@ -46,7 +46,7 @@ def descend_effort(problem: Problem, step: float, steps: int, adam: bool = False
         gradient = exact_gradient(found).unsqueeze(0)
         foreseen.append(-step * float(gradient.square().sum()))
         if adam:
-            optimiser.step(theta, gradient, rate)
+            theta.sub_(optimiser.step(gradient, rate))
         else:
             theta = theta - step * gradient
         trial = least_control(problem.at(theta[0].clone()), found.psi, max_steps=sweeps)
@@ -104,7 +104,7 @@ def follow_local_rule(
             losses.append(-(torch.log_softmax(solution.system.free.z, -1) * y).sum(-1).mean(1))
         if step < steps:
             rate = lr * 10 ** (-3 * max(0.0, 2 * step / steps - 1))
-            optimiser.step(theta, change, theta.new_full((K, 1), rate))
+            theta.sub_(optimiser.step(change, theta.new_full((K, 1), rate)))
     return Rest(theta, solution, torch.stack(losses))
 
 

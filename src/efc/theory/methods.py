@@ -21,7 +21,12 @@ from efc.theory.rows import layers_of, outer_rows
 from efc.theory.situation import HEAD_BETA, KAPPA, LAMBDA, Situation, batches, one_hot
 from efc.training import few_threads
 
-METHODS = {"BP": ("sgd", ""), "EWC": ("ewc", "strength"), "FISH": ("full_fisher", "strength"), "EFC": ("efc", "beta")}
+METHODS = {
+    "BP": ("sgd", ""),
+    "EWC": ("ewc", "strength"),
+    "FISH": ("full_fisher", "strength"),
+    "EFC": ("efc-paper", "beta"),
+}
 """The paper's names: the learner, and the option that says how strongly task A is preserved."""
 
 

@@ -26,7 +26,7 @@ from efc.streams.split import Part
 from efc.training import few_threads, orders
 
 KAPPA, LAMBDA, HEAD_BETA = 0.1, 0.01, 10.0
-"""EFC as it ships (:class:`~efc.learners.efc.EFCOptions`)."""
+"""EFC as in the paper (:class:`~efc.learners.EFCPaperOptions`)."""
 FOREVER = 10**9
 """Planned steps under which the learning rate stays where it is."""
 

@@ -1,0 +1,160 @@
+"""Second moments of presynaptic activity: what a layer remembers of old tasks, and what it does to a weight change.
+
+``A = mean [r 1]^T [r 1]`` over the samples of a task, the bias being the weight of a constant input. No sample, label or
+gradient is kept. Either the whole matrix (:class:`Moments`) or its leading directions (:class:`Sketch`), which for d
+inputs and k directions take k d numbers instead of d^2; both accumulate in float64, over a leading axis of runs that is
+one where all runs see the same activity (the inputs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from efc.core.network import Parameters
+
+
+class Operator(Protocol):
+    """A linear map of a layer's weights and biases on the presynaptic side, ``[W b] -> [W b] M``."""
+
+    def add_to(self, W: Tensor, b: Tensor, out_W: Tensor, out_b: Tensor) -> None:
+        """Add ``[W b] M`` to ``[out_W out_b]``, in place; all (R, d_i, d_{i-1}) and (R, d_i)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A whole matrix: ``M`` (R or 1, d + 1, d + 1), symmetric."""
+
+    square: Tensor
+    """M without its last row and column, which belong to the bias."""
+    cross: Tensor
+    """(R or 1, 1, d): the last row without its last entry."""
+    corner: Tensor
+    """(R or 1, 1): the last entry."""
+
+    @classmethod
+    def of(cls, M: Tensor, like: Tensor) -> Dense:
+        """``M`` in the precision and on the device of ``like``."""
+        M = M.to(like.device, like.dtype)
+        return cls(M[:, :-1, :-1].contiguous(), M[:, -1:, :-1].contiguous(), M[:, -1, -1:].contiguous())
+
+    def add_to(self, W: Tensor, b: Tensor, out_W: Tensor, out_b: Tensor) -> None:
+        R = W.shape[0]
+        cross = self.cross.expand(R, -1, -1)
+        out_W.baddbmm_(W, self.square.expand(R, -1, -1)).baddbmm_(b.unsqueeze(2), cross)
+        out_b.add_(torch.bmm(W, cross.transpose(1, 2)).squeeze(2)).addcmul_(b, self.corner)
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """``M = diag(d) + U V`` with ``U`` (R or 1, d + 1, k) and ``V`` (R or 1, k, d + 1): never a square matrix."""
+
+    diagonal: Tensor
+    U: Tensor
+    V: Tensor
+
+    @classmethod
+    def of(cls, diagonal: Tensor, U: Tensor, V: Tensor, like: Tensor) -> LowRank:
+        return cls(*(t.to(like.device, like.dtype).contiguous() for t in (diagonal, U, V)))
+
+    def add_to(self, W: Tensor, b: Tensor, out_W: Tensor, out_b: Tensor) -> None:
+        R, last = W.shape[0], slice(-1, None)
+        U, V, diagonal = (t.expand(R, *t.shape[1:]) for t in (self.U, self.V, self.diagonal))
+        seen = torch.bmm(W, U[:, :-1]).baddbmm_(b.unsqueeze(2), U[:, last])
+        out_W.baddbmm_(seen, V[..., :-1]).addcmul_(W, diagonal[:, None, :-1])
+        out_b.add_(torch.bmm(seen, V[..., last]).squeeze(2)).addcmul_(b, diagonal[:, last])
+
+
+class Moments:
+    """The whole matrix ``A``."""
+
+    def __init__(self, runs: int, d: int, device: torch.device | str = "cpu") -> None:
+        self.A = torch.zeros(runs, d + 1, d + 1, dtype=torch.float64, device=device)
+
+    def add(self, r: Tensor, weight: float) -> None:
+        """``A += weight * [r 1]^T [r 1]`` for rates r (R or 1, B, d)."""
+        r1 = with_one(r)
+        self.A.baddbmm_(r1.transpose(1, 2), r1, alpha=weight)
+
+    def scale(self, factor: float) -> None:
+        self.A.mul_(factor)
+
+    def operator(self, like: Tensor) -> Operator:
+        """``A`` itself."""
+        return Dense.of(self.A, like)
+
+    def natural(self, mu: Tensor, like: Tensor) -> Operator:
+        """``mu (mu I + A)^-1`` for mu (R or 1, 1, 1): one where old tasks were silent, small where they were active."""
+        eye = torch.eye(self.A.shape[-1], dtype=torch.float64, device=self.A.device)
+        finite = torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
+        L = torch.linalg.cholesky(torch.where(finite, self.A, 0.0) / mu + eye)
+        return Dense.of(torch.where(finite, torch.cholesky_inverse(L), float("nan")), like)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"A": self.A}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.A = state["A"].to(self.A.device, self.A.dtype, copy=True)
+
+
+class Sketch:
+    """The k leading directions, ``A ~ B^T B + diag(rest)``: ``rest`` is what they leave of the diagonal, exactly.
+
+    New rows are stacked under ``B`` and the k leading directions of both together are kept, chunk by chunk. Where ``A``
+    has no more than k directions nothing is lost.
+    """
+
+    def __init__(self, runs: int, d: int, rank: int, device: torch.device | str = "cpu") -> None:
+        self.B = torch.zeros(runs, min(rank, d + 1), d + 1, dtype=torch.float64, device=device)
+        self.rest = torch.zeros(runs, d + 1, dtype=torch.float64, device=device)
+
+    def add(self, r: Tensor, weight: float) -> None:
+        k = self.B.shape[1]
+        for rows in with_one(r).split(max(k, 256), 1):
+            stacked = torch.cat([self.B, rows * weight**0.5], 1)
+            total = stacked.square().sum(1) + self.rest
+            gram = torch.bmm(stacked, stacked.transpose(1, 2))
+            finite = torch.isfinite(gram).all(-1).all(-1)[:, None, None]
+            vectors = torch.linalg.eigh(torch.where(finite, gram, 0.0)).eigenvectors[..., -k:]
+            self.B = torch.bmm(vectors.transpose(1, 2), stacked)
+            self.rest = (total - self.B.square().sum(1)).clamp_min(0.0)
+
+    def scale(self, factor: float) -> None:
+        self.B.mul_(factor**0.5)
+        self.rest.mul_(factor)
+
+    def operator(self, like: Tensor) -> Operator:
+        return LowRank.of(self.rest, self.B.transpose(1, 2), self.B, like)
+
+    def natural(self, mu: Tensor, like: Tensor) -> Operator:
+        """``mu (mu I + rest + B^T B)^-1`` by Woodbury's identity."""
+        D = 1.0 / (1.0 + self.rest / mu.reshape(-1, 1))
+        B = self.B / mu.sqrt()
+        BD = B * D.unsqueeze(1)
+        small = torch.bmm(BD, B.expand(len(BD), -1, -1).transpose(1, 2))
+        small = small + torch.eye(B.shape[1], dtype=B.dtype, device=B.device)
+        return LowRank.of(D, -BD.transpose(1, 2), torch.linalg.solve(small, BD), like)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"B": self.B, "rest": self.rest}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, own in self.state().items():
+            setattr(self, name, state[name].to(own.device, own.dtype, copy=True))
+
+
+def with_one(r: Tensor) -> Tensor:
+    """``[r 1]`` in float64."""
+    return torch.cat([r.double(), torch.ones(*r.shape[:2], 1, dtype=torch.float64, device=r.device)], -1)
+
+
+def apply(operators: list[Operator], given: Parameters, out: Parameters) -> None:
+    """Add every layer's ``[W b] M`` to ``out``, in place."""
+    for operator, W, b, out_W, out_b in zip(
+        operators, given.weights, given.biases, out.weights, out.biases, strict=True
+    ):
+        operator.add_to(W, b, out_W, out_b)

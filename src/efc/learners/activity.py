@@ -1,0 +1,60 @@
+"""Back-propagation with remembered activity: the fair rivals of EFC with the same memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from efc.core.control import PerRun
+from efc.learners.ewc import EWC, EWCOptions
+from efc.learners.options import Options, learning_rate, number
+from efc.learners.sgd import SGD
+
+
+def pull_option() -> PerRun:
+    """The option ``pull``, the same for every method that has it."""
+    found: PerRun = number(
+        0.1, inclusive=True, search=(1e-3, 1e1), doc="weight p of the penalty p R of remembered activity"
+    )
+    return found
+
+
+def head_pull_option() -> PerRun:
+    """The option ``head_pull``, likewise."""
+    found: PerRun = number(1.0, inclusive=True, doc="further factor of the head's pull")
+    return found
+
+
+@dataclass(frozen=True)
+class ActivityOptions(Options):
+    """``pull`` is the weight p of the penalty ``p R``, ``R = 1/2 sum tr(dW A dW^T)``."""
+
+    lr: PerRun = learning_rate(3e-3)
+    pull: PerRun = pull_option()
+    head_pull: PerRun = head_pull_option()
+
+
+class Activity(SGD):
+    """Back-propagation plus ``p/2 sum_i tr(dW_i A_i dW_i^T)``: pre-activations on old activity stay as they were."""
+
+    name = "activity"
+    recordable = True
+    options_type = ActivityOptions
+    shipped_head = "zero"
+
+
+@dataclass(frozen=True)
+class ActivityEWCOptions(EWCOptions):
+    """``pull`` as in :class:`ActivityOptions`, ``strength`` and ``head_strength`` as in EWC."""
+
+    lr: PerRun = learning_rate(3e-3)
+    pull: PerRun = pull_option()
+    head_pull: PerRun = head_pull_option()
+
+
+class ActivityEWC(EWC):
+    """Back-propagation plus both penalties: remembered activity and the diagonal Fisher."""
+
+    name = "activity_ewc"
+    recordable = True
+    options_type = ActivityEWCOptions
+    shipped_head = "zero"

@@ -1,0 +1,46 @@
+"""Equilibrium Fisher Control as the paper has it: gamma from a running diagonal Fisher, no remembered activity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from efc.core.control import PerRun
+from efc.core.preservation import NORMALISE
+from efc.learners.efc import ABLATIONS, AS_PAPER, EFC, EFCOptions
+from efc.learners.options import choice, learning_rate, number
+
+OF_THE_PAPER = {
+    name: {key: value for key, value in variant.items() if AS_PAPER.get(key) != value}
+    for name, variant in ABLATIONS.items()
+}
+"""The named variants, less what is the paper's anyway: options chosen for a data set then stay."""
+
+
+@dataclass(frozen=True)
+class EFCPaperOptions(EFCOptions):
+    """:class:`EFCOptions` with the defaults of the variant ``paper``."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = OF_THE_PAPER
+
+    lr: PerRun = learning_rate(AS_PAPER["lr"])
+    pull: PerRun = number(AS_PAPER["pull"], inclusive=True, doc="weight of a pull of remembered activity: none")
+    beta: PerRun = number(
+        AS_PAPER["beta"], inclusive=True, search=(1e-3, 1e5), doc="strength of the preservation signal gamma"
+    )
+    head_beta: PerRun = number(
+        AS_PAPER["head_beta"], inclusive=True, search=(0.1, 1e3), doc="further factor of the head's preservation signal"
+    )
+    normalise: str = choice(
+        AS_PAPER["normalise"], NORMALISE, search=("none", "neuron"), doc="how importances are scaled"
+    )
+
+
+class EFCPaper(EFC):
+    """The paper's method, a row of its own: the same as :class:`EFC` with ``preset="paper"``."""
+
+    name = "efc-paper"
+    recordable = True
+    shipped_head = "least_squares"
+    options_type = EFCPaperOptions
