@@ -8,9 +8,12 @@ import torch
 
 from efc.learners import (
     LEARNERS,
+    ActivityEWCOptions,
+    ActivityOptions,
     DEROptions,
     DERppOptions,
     EFCOptions,
+    EFCPaperOptions,
     EWCOptions,
     FullFisherOptions,
     Learner,
@@ -25,7 +28,10 @@ from tasks import toy_stream
 
 SIZES = (6, 8, 7, 6)
 OPTIONS: dict[str, Any] = {
-    "efc": EFCOptions(lr=1e-2, beta=1.0, head_beta=2.0),
+    "efc": EFCOptions(lr=1e-2, pull=0.05, beta=1.0, head_beta=2.0),
+    "efc-paper": EFCPaperOptions(lr=1e-2, beta=1.0, head_beta=2.0),
+    "activity": ActivityOptions(lr=1e-2, pull=0.05),
+    "activity_ewc": ActivityEWCOptions(lr=1e-2, pull=0.05, strength=10.0),
     "ewc": EWCOptions(lr=1e-2, strength=10.0),
     "online_ewc": OnlineEWCOptions(lr=1e-2, strength=10.0),
     "si": SIOptions(lr=1e-2, strength=10.0),

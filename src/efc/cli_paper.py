@@ -31,6 +31,7 @@ def bench_paper(
     columns: Sequence[str],
     scenarios: Sequence[str],
     features: Sequence[str],
+    lines: str,
     settings: Mapping[str, Any],
     show_plan: Any,
     plan_only: bool,
@@ -38,7 +39,7 @@ def bench_paper(
 ) -> None:
     """Plan, compute and write the whole table: `paper.json`, `paper.csv` and a page's tables in `paper.md`."""
     stand_in = stand_ins(features)
-    wanted, missing = entries(columns, scenarios or BOTH)
+    wanted, missing = entries(columns, scenarios or BOTH, lines)
     for line in told(missing):
         session.tell(line)
     configs = []

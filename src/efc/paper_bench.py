@@ -12,8 +12,8 @@ from rich.table import Table
 
 from efc.config import Row, RunConfig, make_config
 from efc.documents import row_document
-from efc.errors import choose
-from efc.learners import find_learner
+from efc.errors import EFCError, choose
+from efc.learners import EFC, HEADS, find_learner
 from efc.paper import PAPER
 from efc.presets import fitting_preset
 from efc.runs.identity import Run
@@ -41,9 +41,9 @@ COLUMNS = {
     "cifar10-resnet18": Column("cifar10", "resnet18", 5, 2, (100,), 10),
     "cifar10-efficientnet-lite0": Column("cifar10", "efficientnet-lite0", 5, 2, (100,), 10),
     "tiny-imagenet-resnet18": Column("tiny-imagenet", "resnet18", 10, 20, (1000,), 5),
-    "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 1, wide=True),
-    "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 1, "softplus", wide=True),
-    "tiny-imagenet-resnet18-wide": Column("tiny-imagenet", "resnet18", 10, 20, (3000,), 1, "softplus", wide=True),
+    "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 10, wide=True),
+    "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 10, "softplus", wide=True),
+    "tiny-imagenet-resnet18-wide": Column("tiny-imagenet", "resnet18", 10, 20, (3000,), 5, "softplus", wide=True),
 }
 USUAL = [name for name, column in COLUMNS.items() if not column.wide]
 """The columns of the table unless others are asked for."""
@@ -60,51 +60,82 @@ class Line:
     changes: Mapping[str, Any] = field(default_factory=dict)
     scenarios: tuple[str, ...] = BOTH
     preset_head: str = ""
+    tuned: bool = True
+    """Whether its options were chosen for the column; if not, they are the method's defaults."""
 
 
-def _main(head: str, told: str) -> list[Line]:
-    methods = {"sgd": "SGD", "ewc": "EWC", "online_ewc": "online EWC", "si": "SI", "mas": "MAS", "derpp": "DER++ (200)"}
-    lines = [Line(f"{name}, {told}", method, head) for method, name in methods.items()]
+PAPERS = "EFC as in the paper"
+PLAIN = {"sgd": "SGD", "ewc": "EWC", "online_ewc": "online EWC", "si": "SI", "mas": "MAS", "derpp": "DER++ (200)"}
+REMEMBERING = {"efc": "EFC", "activity": "activity", "activity_ewc": "activity + EWC"}
+TOLD = {head: f"{head.replace('_', '-')} head" for head in HEADS}
+
+
+def _lines(names: Mapping[str, str], head: str, scenarios: tuple[str, ...] = BOTH) -> list[Line]:
+    """Methods by name, with one head."""
+    return [Line(f"{name}, {TOLD[head]}", method, head, scenarios=scenarios) for method, name in names.items()]
+
+
+def _main(head: str) -> list[Line]:
     return [
-        *lines,
-        Line(f"first task, then frozen, {told}", "frozen", head),
-        Line(f"EFC, {told}", "efc", head),
-        Line(f"EFC + anchor, {told}", "efc", head, "efc-anchor"),
+        *_lines(PLAIN | {"frozen": "first task, then frozen", "efc-paper": PAPERS}, head),
+        Line(f"{PAPERS} + anchor, {TOLD[head]}", "efc-paper", head, "efc-anchor"),
     ]
 
 
-def _compensated(head: str = "compensated") -> list[Line]:
-    """Class-IL with a head that follows the features; where nothing moves them it is the analytic one."""
-    names, told = {"sgd": "SGD", "ewc": "EWC", "mas": "MAS", "efc": "EFC"}, head.replace("_", "-")
-    return [Line(f"{name}, {told} head", method, head, scenarios=CLASS) for method, name in names.items()]
-
-
 def _levers() -> list[Line]:
-    """Class-IL: what was tried to lift EFC, and the penalties with the one thing of it that they can have, too."""
+    """Class-IL: what was tried to lift the paper's EFC, and the penalties with the one thing of it they can have."""
     names = {
-        "ewc-head": "EWC, head apart", "mas-head": "MAS, head apart", "efc-mas": "EFC, MAS + anchor",
-        "efc-additive": "EFC additive + anchor", "efc-additive-mas": "EFC additive, MAS + anchor",
+        "ewc-head": "EWC, head apart", "mas-head": "MAS, head apart", "efc-mas": f"{PAPERS}, MAS + anchor",
+        "efc-additive": f"{PAPERS}, additive + anchor", "efc-additive-mas": f"{PAPERS}, additive, MAS + anchor",
     }  # fmt: skip
+    methods, head = {"ewc": "ewc", "mas": "mas", "efc": "efc-paper"}, "least_squares"
     return [
-        Line(f"{name}, least-squares head", preset.split("-")[0], "least_squares", preset, scenarios=CLASS)
+        Line(f"{name}, {TOLD[head]}", methods[preset.split("-")[0]], head, preset, scenarios=CLASS)
         for preset, name in names.items()
     ]
 
 
 def _ablation(label: str, head: str = "least_squares", **changes: Any) -> Line:
-    return Line(f"EFC: {label}", "efc", head, "efc", changes, CLASS, "least_squares")
+    """The paper's EFC with its least-squares head's options and one change."""
+    return Line(f"EFC: {label}", "efc-paper", head, "efc-paper", changes, CLASS, "least_squares")
 
 
+def _part(label: str, **changes: Any) -> Line:
+    """EFC with remembered activity, one of its two parts taken away."""
+    head = "least_squares"
+    return Line(f"EFC, {label}, {TOLD[head]}", "efc", head, "efc", changes, CLASS)
+
+
+def _natural(method: str, head: str) -> Line:
+    """Natural steps and the preservation signal do not go together: EFC's go without it."""
+    changes = {"step": "natural"} | ({"beta": 0.0} if method == "efc" else {})
+    label = f"{REMEMBERING[method]}, natural step, {TOLD[head]}"
+    return Line(label, method, head, f"{method}-natural", changes, CLASS)
+
+
+DEFAULT = Line(f"EFC, default options, {TOLD[EFC.shipped_head]}", "efc", EFC.shipped_head, tuned=False)
+FOLLOWED = {"sgd": "SGD", "ewc": "EWC", "mas": "MAS", "efc-paper": PAPERS}
 LINES = [
     Line("JOINT (upper bound)", "joint", "random"),
     Line("ridge on the features", "analytic", "analytic"),
-    *_main("least_squares", "least-squares head"),
+    *_lines(REMEMBERING, "zero"),
+    *_lines(REMEMBERING, "least_squares"),
+    *_lines(REMEMBERING, "analytic", CLASS),
+    *_lines(REMEMBERING, "compensated", CLASS),
+    *_lines(REMEMBERING, "input_compensated", CLASS),
+    *(_natural(method, head) for method in ("efc", "activity") for head in ("zero", "least_squares")),
+    DEFAULT,
+    _part("gamma off", beta=0.0),
+    _part("pull off", pull=0.0),
+    *_lines(PLAIN | {"frozen": "first task, then frozen"}, "zero"),
+    *_main("least_squares"),
     *_levers(),
-    *_main("analytic", "analytic head"),
-    *_compensated(),
-    Line("EFC additive + anchor, compensated head", "efc", "compensated", "efc-additive", scenarios=CLASS),
-    *_compensated("input_compensated"),
-    _ablation("beta = 0", beta=0.0),
+    *_main("analytic"),
+    *_lines(FOLLOWED, "compensated", CLASS),
+    Line(f"{PAPERS}, additive + anchor, compensated head", "efc-paper", "compensated", "efc-additive", scenarios=CLASS),
+    *_lines(FOLLOWED, "input_compensated", CLASS),
+    *(line for head in ("compensated", "input_compensated") for line in _lines({"derpp": "DER++ (200)"}, head, CLASS)),
+    _ablation("beta = 0", beta=0.0, pull=0.0),
     _ablation("random head", "random"),
     _ablation("frozen head", head_rule="frozen"),
     _ablation("head by its rates", head_rule="rates"),
@@ -117,11 +148,14 @@ LINES = [
 ]
 
 WIDE = [
+    Line("JOINT (upper bound)", "joint", "random", scenarios=CLASS),
     Line("ridge on the features", "analytic", "analytic", scenarios=CLASS),
     Line("nothing trained, analytic head", "frozen", "analytic", "untrained", scenarios=CLASS),
     Line("first task, then frozen, analytic head", "frozen", "analytic", scenarios=CLASS),
-    Line("EFC, analytic head", "efc", "analytic", scenarios=CLASS),
-    *(line for line in _compensated() if line.method in ("sgd", "efc")),
+    *_lines({"sgd": "SGD", "efc-paper": PAPERS}, "compensated", CLASS),
+    *_lines({"efc": "EFC", "activity": "activity"}, "zero", CLASS),
+    *_lines({"efc": "EFC", "activity": "activity"}, "least_squares", CLASS),
+    *_lines({"efc": "EFC", "activity": "activity"}, "input_compensated", CLASS),
 ]
 """The lines of the wide columns: what comes from width, from the head, and from learning."""
 
@@ -136,12 +170,17 @@ class Entry:
 
     def chosen(self) -> dict[str, Any] | None:
         """The options chosen by a search (if need be with the head that this one refines); None if there was none."""
+        if not self.line.tuned:
+            return {}
         name, head = self.line.preset or self.line.method, self.line.preset_head or self.line.head
         return fitting_preset(self.column, self.scenario, name, head) or None
 
 
-def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entry], list[Entry]]:
-    """The cells of the table, and those that cannot be computed: no options have been chosen for them yet."""
+def entries(columns: Sequence[str], scenarios: Sequence[str], labels: str = "") -> tuple[list[Entry], list[Entry]]:
+    """The cells of the table, and those that cannot be computed: no options have been chosen for them yet.
+
+    ``labels`` leaves only the lines whose label contains one of its parts, divided by semicolons.
+    """
     for name in columns:
         choose("--datasets", name, COLUMNS)
     for name in scenarios:
@@ -151,8 +190,10 @@ def entries(columns: Sequence[str], scenarios: Sequence[str]) -> tuple[list[Entr
         for column in columns
         for line in (WIDE if COLUMNS[column].wide else LINES)
         for scenario in scenarios
-        if scenario in line.scenarios
+        if scenario in line.scenarios and any(part.strip() in line.label for part in labels.split(";"))
     ]
+    if not every:
+        raise EFCError(f"--lines: no line of the table contains {labels!r}; `efc bench paper --plan` lists them")
     return [e for e in every if e.chosen() is not None], [e for e in every if e.chosen() is None]
 
 

@@ -20,13 +20,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "target": {"target": "strong"}, "feedback": {"feedback": "least_control"}, "learned": {"feedback": "learned"},
     "output": {"output": "linear"}, "output_ce": {"output": "linear_ce"}, "form": {"form": "additive"},
     "bounded": {"form": "bounded"}, "head_rule": {"head_rule": "rates"}, "frozen": {"head_rule": "frozen"},
-    "anchor": {"anchor": 10.0}, **{kind: {"preservation": kind} for kind in MEMORIES if kind != "running_ewc"},
+    "anchor": {"anchor": 10.0}, "pull": {"pull": 1.0}, "head_pull": {"head_pull": 30.0}, "rank": {"rank": 2},
+    "step": {"step": "natural", "mu": 1.0}, "none": {"normalise": "none"},
+    **{kind: {"preservation": kind, "beta": 30.0} for kind in MEMORIES if kind not in ("running_ewc", "l2")},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_option_matters(variant: str) -> None:
-    one, other = fit(make("efc")), fit(make("efc", options=with_options("efc", **VARIANTS[variant])))
+    strong = {key: value for key, value in VARIANTS[variant].items() if key == "beta" and variant != "beta"}
+    one = fit(make("efc", options=with_options("efc", **strong)))
+    other = fit(make("efc", options=with_options("efc", **VARIANTS[variant])))
     assert float((one.theta - other.theta).norm() / one.theta.norm()) > 1e-4
 
 
@@ -34,8 +38,8 @@ def test_every_option_matters(variant: str) -> None:
     ("kind", "option", "value"), [("online_ewc", "decay", 0.3), ("si", "damping", 1.0)], ids=lambda v: str(v)
 )
 def test_options_of_the_regularisers_matter(kind: str, option: str, value: float) -> None:
-    one = fit(make("efc", options=with_options("efc", preservation=kind)))
-    other = fit(make("efc", options=with_options("efc", preservation=kind, **{option: value})))
+    one = fit(make("efc", options=with_options("efc", beta=30.0, preservation=kind)))
+    other = fit(make("efc", options=with_options("efc", beta=30.0, preservation=kind, **{option: value})))
     assert float((one.theta - other.theta).norm() / one.theta.norm()) > 1e-5
 
 
@@ -85,7 +89,7 @@ def test_preservation_keeps_what_was_learned(kind: str) -> None:
     rises = []
     for beta in (0.0, {"si": 10.0, "l2": 0.1, "online_ewc": 10.0}.get(kind, 100.0)):
         stream = toy_stream("class", dtype=torch.float64)
-        options = EFCOptions(lr=3e-3, beta=beta, head_beta=1.0, preservation=kind)
+        options = EFCOptions(lr=3e-3, pull=0.0, normalise="none", beta=beta, head_beta=1.0, preservation=kind)
         learner = make("efc", options=options)
         assert isinstance(learner, EFC)
         assert learner.memory is not None
@@ -154,7 +158,7 @@ def test_a_users_own_regulariser_becomes_a_preservation_signal() -> None:
         return theta
 
     task = toy_stream("class", dtype=torch.float64).data(0, 20)
-    options = {"lr": 1e-2, "beta": 0.1, "kappa": 0.0}
+    options = {"lr": 1e-2, "beta": 0.1, "kappa": 0.0, "normalise": "none"}
     for learner in (
         EFC(SIZES, [0], EFCOptions(**options), head="random", dtype=torch.float64, preservation=towards_zero),
         EFC(SIZES, [0], EFCOptions(**options, preservation=towards_zero), head="random", dtype=torch.float64),

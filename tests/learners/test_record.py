@@ -16,7 +16,8 @@ cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device:
 
 
 def test_who_is_recorded() -> None:
-    assert {"efc", "sgd", "ewc", "online_ewc", "si", "mas", "joint", "frozen"} == set(RECORDED)
+    ours = {"efc", "efc-paper", "activity", "activity_ewc"}
+    assert ours | {"sgd", "ewc", "online_ewc", "si", "mas", "joint", "frozen"} == set(RECORDED)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -40,12 +41,13 @@ def test_a_subclass_is_not_recorded_unless_it_says_so() -> None:
 
 
 @cuda
-@pytest.mark.parametrize("head", ["least_squares", "analytic"])
+@pytest.mark.parametrize(("head", "step"), [("least_squares", "plain"), ("analytic", "plain"), ("zero", "natural")])
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_steps_equal_ordinary_ones(name: str, head: str) -> None:
+def test_recorded_steps_equal_ordinary_ones(name: str, head: str, step: str) -> None:
     """Two tasks, batches of two sizes; the ordinary learner is the same class with recording switched off."""
     stream = toy_stream("class", dtype=torch.float64).to("cuda")
-    recorded, ordinary = (make(name, head=head, device="cuda") for _ in range(2))
+    options = with_options(name, step="plain" if name == "joint" else step)
+    recorded, ordinary = (make(name, head=head, device="cuda", options=options) for _ in range(2))
     ordinary.may_record = lambda: False  # type: ignore[method-assign]
     efforts = []
     for number in range(2):

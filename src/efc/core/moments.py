@@ -1,7 +1,7 @@
 """Second moments of presynaptic activity: what a layer remembers of old tasks, and what it does to a weight change.
 
-``A = mean [r 1]^T [r 1]`` over the samples of a task, the bias being the weight of a constant input. No sample, label or
-gradient is kept. Either the whole matrix (:class:`Moments`) or its leading directions (:class:`Sketch`), which for d
+``A = mean [r 1]^T [r 1]`` over the samples of a task, the bias being the weight of a constant input. No sample, label
+or gradient is kept. Either the whole matrix (:class:`Moments`) or its leading directions (:class:`Sketch`), which for d
 inputs and k directions take k d numbers instead of d^2; both accumulate in float64, over a leading axis of runs that is
 one where all runs see the same activity (the inputs).
 """
@@ -80,8 +80,9 @@ class Moments:
         r1 = with_one(r)
         self.A.baddbmm_(r1.transpose(1, 2), r1, alpha=weight)
 
-    def scale(self, factor: float) -> None:
-        self.A.mul_(factor)
+    def rates(self) -> Tensor:
+        """The root mean square of every input's rate, (R or 1, d); zero before anything was seen."""
+        return _rates(self.A.diagonal(dim1=1, dim2=2))
 
     def operator(self, like: Tensor) -> Operator:
         """``A`` itself."""
@@ -123,9 +124,8 @@ class Sketch:
             self.B = torch.bmm(vectors.transpose(1, 2), stacked)
             self.rest = (total - self.B.square().sum(1)).clamp_min(0.0)
 
-    def scale(self, factor: float) -> None:
-        self.B.mul_(factor**0.5)
-        self.rest.mul_(factor)
+    def rates(self) -> Tensor:
+        return _rates(self.B.square().sum(1) + self.rest)
 
     def operator(self, like: Tensor) -> Operator:
         return LowRank.of(self.rest, self.B.transpose(1, 2), self.B, like)
@@ -145,6 +145,10 @@ class Sketch:
     def load(self, state: dict[str, Tensor]) -> None:
         for name, own in self.state().items():
             setattr(self, name, state[name].to(own.device, own.dtype, copy=True))
+
+
+def _rates(diagonal: Tensor) -> Tensor:
+    return (diagonal[:, :-1] / diagonal[:, -1:].clamp_min(torch.finfo(torch.float64).tiny)).sqrt()
 
 
 def with_one(r: Tensor) -> Tensor:

@@ -84,8 +84,9 @@ def strengths(
 
     A parameter of a hidden neuron gets ``beta``, of an output neuron ``beta * head_beta``. With ``normalise="neuron"``
     both are divided by the neuron's importance norm ``sqrt(sum_j F_W[kj]^2 + F_b[k]^2 + 1e-8)``. With ``"relative"``
-    they are in the units of the learning signal, ``unit`` (R, 1, 1), and importances count in multiples of their mean:
-    multiplying all importances, or the learning signal, by a number then changes nothing.
+    they are in the units of the learning signal, ``unit`` (R, 1, 1), and importances count in multiples of their mean
+    (over those above zero: dead inputs and classes to come have none). Multiplying all importances, or the learning
+    signal, by a number then changes nothing.
     """
     choose("normalise", normalise, NORMALISE)
     factor = beta.reshape(-1, 1).repeat(1, layout.n_parameters)
@@ -96,7 +97,8 @@ def strengths(
         if unit is not None:
             factor.mul_(unit.reshape(-1, 1))
         if importance is not None:  # where there are none, all count the same
-            mean = importance.mean(1, keepdim=True)
+            met = (importance > 0).sum(1, keepdim=True).clamp_min(1)
+            mean = importance.sum(1, keepdim=True) / met
             factor.div_(torch.where(mean > 0, mean, torch.ones_like(mean)))
     if normalise == "neuron":
         if importance is None:

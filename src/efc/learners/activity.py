@@ -13,7 +13,7 @@ from efc.learners.sgd import SGD
 def pull_option() -> PerRun:
     """The option ``pull``, the same for every method that has it."""
     found: PerRun = number(
-        0.1, inclusive=True, search=(1e-3, 1e1), doc="weight p of the penalty p R of remembered activity"
+        0.3, inclusive=True, search=(1e-3, 1e1), doc="weight p of the penalty p R of remembered activity"
     )
     return found
 

@@ -1,11 +1,11 @@
 """Head policies: what happens to the head's rows when a task begins and ends, for every learner alike.
 
-`random` leaves them as they were drawn, `zero` begins at zero. `least_squares` sets the new classes' rows by ridge regression of their one-hot
-targets on the features of the new task alone. `analytic` keeps the second moments of the features of all tasks (no
-samples) and solves the ridge problem over all classes seen, when a task begins and again when it ends. `compensated`
-does the same and lets the moments of old tasks follow the features when these change, `input_compensated` follows them
-more closely with the help of the inputs' moments. In Class-IL this, not the learner, is most of what lifts the accuracy
-off the floor: every result names its head policy.
+`random` leaves them as they were drawn, `zero` begins at zero. `least_squares` sets the new classes' rows by ridge
+regression of their one-hot targets on the features of the new task alone. `analytic` keeps the second moments of the
+features of all tasks (no samples) and solves the ridge problem over all classes seen, when a task begins and again when
+it ends. `compensated` does the same and lets the moments of old tasks follow the features when these change,
+`input_compensated` follows them more closely with the help of the inputs' moments. In Class-IL this is much of what
+lifts the accuracy off the floor: every result names its head policy.
 """
 
 from __future__ import annotations

@@ -67,6 +67,9 @@ class Options:
         "plain", ("plain", "natural"), doc="natural: steps avoid the directions in which old tasks were active"
     )
     mu: PerRun = number(100.0, doc="activity from which a natural step avoids a direction: mu (mu I + A)^-1")
+    moments: str = choice(
+        "relative", ("relative", "plain"), doc="relative: busy layers are pulled per hundred of their inputs' rates"
+    )
     rank: int = number(
         0, inclusive=True, per_run=False, doc="leading directions of a layer's activity that are remembered; 0: all"
     )

@@ -1,8 +1,8 @@
 """Remembered activity: second moments of every layer's inputs over old tasks, and the weights that met them.
 
-``R = 1/2 sum_i tr(dW_i A_i dW_i^T)`` with ``dW = [W b] - [W* b*]`` is half the squared change of every pre-activation on
-the activity of old tasks; its gradient is ``dR/dW_i = dW_i A_i``. It acts on the weight change of any learner, as a pull
-(``p dR/dW`` beside the gradient) or as a natural step (what the optimiser subtracts, times ``mu (mu I + A)^-1``).
+``R = 1/2 sum_i tr(dW_i A_i dW_i^T)`` with ``dW = [W b] - [W* b*]`` is half the squared change of every pre-activation
+on the activity of old tasks; its gradient is ``dR/dW_i = dW_i A_i``. It acts on the weight change of any learner, as a
+pull (``p dR/dW`` beside the gradient) or as a natural step (what the optimiser subtracts, times ``mu (mu I + A)^-1``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,21 @@ if TYPE_CHECKING:
     from efc.learners.base import Learner, TaskData
 
 
+HUNDRED = 100.0
+"""The most that the rates of a layer's inputs may sum to before its pull is weakened."""
+
+
 class RememberedActivity:
     """The moments of a learner's layers and their anchor ``W*``, the newest weights.
 
     Every finished task adds the mean over its samples: for tasks of one size the sum over tasks stands for old samples
     as the loss does for new ones, however many tasks there are. The inputs are the same for all runs, and so are their
     moments: there is one copy.
+
+    One step of Adam moves all weights of a neuron by the learning rate, and so its pre-activation by up to the rate
+    times the sum of its inputs' rates: in wide or busy layers a pull of the same weight is too stiff for such steps.
+    ``moments="relative"`` therefore counts a layer's moments per hundred of that sum where it is larger; ``"plain"`` as
+    they are.
     """
 
     def __init__(self, learner: Learner) -> None:
@@ -68,6 +77,11 @@ class RememberedActivity:
         self.operators = [layer.operator(me.theta) for layer in self.layers]
         self.factor = me.pull_strength().reshape(-1, 1).repeat(1, me.layout.n_parameters)
         rows = me.layout.views(self.factor)
+        if me.options.moments == "relative":
+            for layer, W, b in zip(self.layers, rows.weights, rows.biases, strict=True):
+                share = (HUNDRED / layer.rates().sum(1).clamp_min(HUNDRED)).to(W.dtype)
+                W.mul_(share[:, None, None])
+                b.mul_(share[:, None])
         head = me.per_run("head_pull", getattr(me.options, "head_pull", 1.0))
         for t in (rows.weights[-1], rows.biases[-1]):
             t.mul_(head if t.dim() == 3 else head[..., 0])

@@ -1,0 +1,82 @@
+"""Moments of activity against matrices written out, whole and as a sketch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from efc.core.moments import Moments, Operator, Sketch
+
+
+def rates(runs: int, n: int, d: int, seed: int = 0) -> Tensor:
+    return torch.rand(runs, n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def matrix(operator: Operator, runs: int, d: int) -> Tensor:
+    """The operator written out: what it makes of the unit vectors."""
+    eye = torch.eye(d + 1, dtype=torch.float64).expand(runs, -1, -1)
+    out_W, out_b = torch.zeros(runs, d + 1, d, dtype=torch.float64), torch.zeros(runs, d + 1, dtype=torch.float64)
+    operator.add_to(eye[..., :-1], eye[..., -1], out_W, out_b)
+    return torch.cat([out_W, out_b.unsqueeze(2)], 2)
+
+
+def written_out(r: Tensor) -> Tensor:
+    """``mean [r 1]^T [r 1]``, sample by sample."""
+    total = torch.zeros(r.shape[0], r.shape[2] + 1, r.shape[2] + 1, dtype=torch.float64)
+    for n in range(r.shape[1]):
+        one = torch.cat([r[:, n], torch.ones(r.shape[0], 1, dtype=torch.float64)], 1)
+        total += one.unsqueeze(2) * one.unsqueeze(1) / r.shape[1]
+    return total
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    runs=st.integers(1, 3), shared=st.booleans(), n=st.integers(1, 9), d=st.integers(1, 6), rank=st.integers(0, 7),
+    seed=st.integers(0, 99),
+)  # fmt: skip
+def test_both_forms_are_the_matrix_or_as_near_as_their_rank_allows(
+    runs: int, shared: bool, n: int, d: int, rank: int, seed: int
+) -> None:
+    r = rates(1 if shared else runs, n, d, seed)
+    kept = Moments(len(r), d) if rank == 0 else Sketch(len(r), d, rank)
+    for part in r.split(4, 1):
+        kept.add(part, 1 / n)
+    A = written_out(r).expand(runs, -1, -1)
+    found = matrix(kept.operator(torch.zeros((), dtype=torch.float64)), runs, d)
+    torch.testing.assert_close(found.diagonal(dim1=1, dim2=2), A.diagonal(dim1=1, dim2=2))
+    if rank == 0 or rank >= min(n, d + 1):
+        torch.testing.assert_close(found, A)
+    mu = torch.linspace(0.1, 2.0, runs, dtype=torch.float64).reshape(-1, 1, 1)
+    natural = matrix(kept.natural(mu, torch.zeros((), dtype=torch.float64)), runs, d)
+    expected = mu * torch.linalg.inv(mu * torch.eye(d + 1, dtype=torch.float64) + found)
+    torch.testing.assert_close(natural, expected)
+
+
+def test_a_sketch_keeps_the_leading_directions() -> None:
+    """Of ten directions with very different activity, those with the most are kept as they are."""
+    g = torch.Generator().manual_seed(0)
+    directions = torch.linalg.qr(torch.randn(10, 10, generator=g, dtype=torch.float64)).Q
+    r = torch.randn(1, 4000, 10, generator=g, dtype=torch.float64) * 10.0 ** -torch.arange(10.0, dtype=torch.float64)
+    r = r @ directions.T
+    sketch, whole = Sketch(1, 10, 3), Moments(1, 10)
+    for part in r.split(500, 1):
+        sketch.add(part, 1 / 4000)
+        whole.add(part, 1 / 4000)
+    found = matrix(sketch.operator(torch.zeros((), dtype=torch.float64)), 1, 10)
+    assert float((found - whole.A).norm() / whole.A.norm()) < 1e-3
+    assert sketch.B.shape == (1, 3, 11)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_run_that_is_not_finite_does_not_spoil_the_others(rank: int) -> None:
+    r = rates(2, 9, 5)
+    alone, both = ((Sketch(n, 5, rank) if rank else Moments(n, 5)) for n in (1, 2))
+    alone.add(r[1:], 1 / 9)
+    r[0, 3, 2] = float("nan")
+    both.add(r, 1 / 9)
+    mu, like = torch.ones(1, 1, 1, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    torch.testing.assert_close(matrix(both.operator(like), 2, 5)[1:], matrix(alone.operator(like), 1, 5))
+    torch.testing.assert_close(matrix(both.natural(mu, like), 2, 5)[1:], matrix(alone.natural(mu, like), 1, 5))
