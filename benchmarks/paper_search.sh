@@ -99,11 +99,7 @@ done
 wide() {
 search --method efc "${gamma[@]}" --scenario class --head least_squares
 search --method efc "${gamma[@]}" --scenario class --head input_compensated
-search --method efc "${gamma[@]}" --scenario class --head zero
-search --method activity "${pull[@]}" --scenario class --head least_squares,zero
-search --method activity "${pull[@]}" --scenario class --head input_compensated
 search --method sgd "${rate[@]}" --scenario class --head compensated
-search --method efc-paper --search lr=1e-6:1e-2 --search beta=1e-5:1e3 --search head_beta=0.1:1e3 --scenario class --head compensated
 search --method frozen "${rate[@]}" --scenario class --head analytic
 search --method frozen --save-as untrained --search ridge=1e-8:1e1 --set frozen.lr=0 --scenario class --head analytic
 search --method analytic --head analytic --scenario class

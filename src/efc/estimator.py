@@ -221,21 +221,24 @@ class ContinualClassifier(_Classifier):
 class EFCClassifier(_Classifier):
     """Equilibrium Fisher Control on tasks that follow one another, without keeping their samples.
 
-    ``beta`` is the strength of preservation, ``head`` what becomes of the output weights when a task begins:
-    ``analytic`` (moments of all tasks' features are kept), ``least_squares`` (of the new task's alone) or ``random``.
-    ``options`` holds any other of :class:`~efc.learners.EFCOptions`. Inputs should be standardised.
+    ``pull`` is the weight of remembered activity, ``beta`` the strength of the preservation signal, ``head`` what
+    becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments of all tasks'
+    features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random`` leave them to training.
+    None stands for the method's own value; ``options`` holds any other of :class:`~efc.learners.EFCOptions`. Inputs
+    should be standardised.
     """
 
-    named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr", "beta": "beta"}
+    named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr", "beta": "beta", "pull": "pull"}
 
     def __init__(
         self,
         hidden_layer_sizes: int | Sequence[int] = (500,),
         *,
         activation: str = "relu",
-        head: str = "analytic",
-        beta: float | None = 10.0,
-        learning_rate: float | None = 1e-4,
+        head: str = "input_compensated",
+        pull: float | None = None,
+        beta: float | None = None,
+        learning_rate: float | None = None,
         epochs: int = 20,
         batch_size: int = 32,
         random_state: Any = None,
@@ -245,6 +248,7 @@ class EFCClassifier(_Classifier):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.head = head
+        self.pull = pull
         self.beta = beta
         self.learning_rate = learning_rate
         self.epochs = epochs

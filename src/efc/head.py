@@ -32,7 +32,7 @@ class EFCHead(nn.Module):
         hidden: Sequence[int] = (1000,),
         method: str = "efc",
         *,
-        head: str = "analytic",
+        head: str = "input_compensated",
         activation: str = "relu",
         epochs: int = 10,
         batch_size: int = 64,

@@ -251,15 +251,19 @@ def test_elsewhere_all_active_rows_are_pulled(scenario: str, rows: slice) -> Non
     assert (factor.weights[0] == 2.0).all()
 
 
-def test_relative_moments_count_per_hundred_of_the_inputs_summed_rates() -> None:
-    options = ActivityOptions(lr=1e-2, pull=2.0)
+def test_relative_moments_count_per_hundred_of_the_inputs_rates_where_they_sum_to_more() -> None:
+    options = ActivityOptions(lr=1e-4, pull=2.0)
     assert options.moments == "relative"
-    learner, _, activity = after_two_tasks(make("activity", head="zero", options=options))
-    factor = learner.layout.views(memory_of(learner).factor)
+    learner = make("activity", head="zero", options=options)
+    learner.layers.weights[0].mul_(100.0)
+    learner, _, activity = after_two_tasks(learner)
+    factor, shares = learner.layout.views(memory_of(learner).factor), []
     for i, W in enumerate(factor.weights):
         mean_square = torch.stack([rates[i].square().mean(1) for rates in activity]).mean(0)
-        expected = 2.0 * 100 / mean_square.sqrt().sum(1)
-        torch.testing.assert_close(W[:, 0, 0], expected)
+        shares.append(100 / mean_square.sqrt().sum(1))
+        torch.testing.assert_close(W[:, 0, 0], 2.0 * shares[-1].clamp_max(1.0))
+    assert (shares[0] > 1).all()
+    assert (shares[1] < 1).all()
 
 
 @pytest.mark.parametrize("moments", ["plain", "relative"])

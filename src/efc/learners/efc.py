@@ -82,7 +82,7 @@ class EFCOptions(Options):
     )
     pull: PerRun = pull_option()
     head_pull: PerRun = head_pull_option()
-    beta: PerRun = number(0.01, inclusive=True, search=(1e-5, 1e1), doc="strength of the preservation signal gamma")
+    beta: PerRun = number(0.003, inclusive=True, search=(1e-5, 1e1), doc="strength of the preservation signal gamma")
     head_beta: PerRun = number(1.0, inclusive=True, doc="further factor of the head's preservation signal")
     anchor: PerRun = number(
         0.0,
