@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 .PHONY: demo test docs pictures bench format clean
 
 demo: $(VENV)/.installed
-	$(BIN)/efc run --dataset digits --scenario class --methods efc,ewc,sgd \
-	  --head random,least_squares,analytic --seeds 5 \
+	$(BIN)/efc run --dataset digits --scenario class --methods efc,efc-paper,ewc,sgd,analytic \
+	  --head least_squares,analytic --seeds 5 \
 	  --out results/demo --overwrite
 
 test: $(VENV)/.installed-dev

@@ -1,0 +1,150 @@
+"""Writes the tables of docs/tables.md, and the table and figure at the head of docs/results.md, from docs/results/*.json.
+
+    python tools/results_page.py
+
+Where a row of the head table says "best", the line was chosen by its accuracy on validation data, never by the one shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from efc import presets
+from efc.paper_bench import COLUMNS, DEFAULT, USUAL, Entry, entries, markdown
+
+DOCS = Path(__file__).parents[1] / "docs"
+TITLES = {
+    "mnist": "Split-MNIST", "cifar10-resnet18": "Split-CIFAR-10, ResNet18 features",
+    "cifar10-efficientnet-lite0": "Split-CIFAR-10, EfficientNet-Lite0 features",
+    "tiny-imagenet-resnet18": "Split-Tiny-ImageNet, ResNet18 features",
+    "mnist-wide": "Split-MNIST, wide", "cifar10-resnet18-wide": "Split-CIFAR-10, ResNet18 features, wide",
+    "tiny-imagenet-resnet18-wide": "Split-Tiny-ImageNet, ResNet18 features, wide",
+}  # fmt: skip
+DIAGONAL = ("EWC", "online EWC", "SI", "MAS")
+MARKS = ("<!-- written by tools/results_page.py -->", "<!-- end -->")
+
+Row = dict[str, Any]
+Chooser = Callable[[str], bool]
+
+
+def _of(*starts: str, heads: Sequence[str] = ("",)) -> Chooser:
+    """Lines of these methods with these heads."""
+    return lambda line: any(line.startswith(f"{s}, ") for s in starts) and any(f"{h} head" in line for h in heads)
+
+
+def _efc(line: str) -> bool:
+    """EFC with remembered activity, whole and tuned."""
+    return _of("EFC")(line) and not any(part in line for part in ("default", "gamma off", "pull off"))
+
+
+HEADLINE: dict[str, Chooser] = {
+    "**EFC, default options**": lambda line: line == DEFAULT.label,
+    "**EFC**, tuned, least-squares head": lambda line: line == "EFC, least-squares head",
+    "**EFC**, tuned, zero head": lambda line: line == "EFC, zero head",
+    "**EFC**, tuned, best": _efc,
+    "back-propagation with the same memory (`activity`), best": _of("activity"),
+    "the same and EWC (`activity_ewc`), best": _of("activity + EWC"),
+    "EFC as in the paper (`efc-paper`), least-squares head": lambda line: line == "EFC as in the paper, least-squares head",
+    "best diagonal penalty, head without moments": _of(*DIAGONAL, heads=("zero", "least-squares")),
+    "best diagonal penalty, any head": _of(*DIAGONAL),
+    "DER++, 200 stored samples, best": _of("DER++ (200)"),
+    "first task, then frozen, best": _of("first task, then frozen"),
+    "ridge on the features": lambda line: line == "ridge on the features",
+    "JOINT, keeps all data": lambda line: line.startswith("JOINT"),
+}
+
+
+def committed(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def validation(entry: Entry) -> float:
+    """The accuracy by which the entry's options were chosen."""
+    document = presets._load(entry.column)
+    of_method = document[entry.scenario][entry.line.preset or entry.line.method]
+    head = entry.line.preset_head or entry.line.head
+    while head not in of_method:
+        head = presets.FALLBACK[head]
+    return float(of_method[head]["validation_accuracy"])
+
+
+def chosen(column: str, chooser: Chooser, scenario: str = "class") -> str:
+    """The line of the best validation accuracy among those of a row."""
+    every = [e for e in entries([column], [scenario])[0] if chooser(e.line.label)]
+    return max(every, key=lambda e: validation(e) if e.line.tuned else 0.0).line.label
+
+
+def headline(found: dict[str, Any]) -> str:
+    """The head table, Class-IL."""
+    cells = {(r["column"], r["line"]): r for r in found["rows"] if r["scenario"] == "class"}
+    lines = [f"| Class-IL % | {' | '.join(TITLES[c].replace(' features', '') for c in USUAL)} |", "|---" * 5 + "|"]
+    for label, chooser in HEADLINE.items():
+        shown = []
+        for column in USUAL:
+            line = chosen(column, chooser)
+            row = cells[column, line]
+            told = f" ({short(line)})" if "best" in label else ""
+            shown.append(f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}{told}")
+        lines.append(f"| {label} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def short(line: str) -> str:
+    """What tells a line from the others of its row."""
+    *names, head = (part.strip() for part in line.removesuffix(" head").split(","))
+    told = [name for name in names if name in (*DIAGONAL, "natural step", "head apart")]
+    return ", ".join([*told, head])
+
+
+def tables(found: dict[str, Any], wide: dict[str, Any]) -> str:
+    """docs/tables.md below its first lines."""
+    parts = [f"## {TITLES[column]}\n\n{markdown(found, column)}" for column in USUAL]
+    parts += [f"## {TITLES[name]}\n\n{markdown(wide, name)}" for name, column in COLUMNS.items() if column.wide]
+    return "\n".join(parts)
+
+
+def between(text: str, new: str) -> str:
+    """``text`` with what stands between the marks replaced."""
+    start, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
+    return f"{text[:start]}\n\n{new}\n{text[end:]}"
+
+
+def draw(found: dict[str, Any], file: Path) -> None:
+    """The head table as a picture: one panel a column of the table, one dot a row."""
+    from matplotlib import pyplot as plt
+
+    cells = {(r["column"], r["line"]): r for r in found["rows"] if r["scenario"] == "class"}
+    names = list(HEADLINE)[::-1]
+    figure, panels = plt.subplots(1, 4, figsize=(13, 4.6), sharey=True, layout="constrained")
+    for panel, column in zip(panels, USUAL, strict=True):
+        for at, label in enumerate(names):
+            row = cells[column, chosen(column, HEADLINE[label])]
+            colour = "#3f51b5" if label.startswith("**") else "#777777"
+            panel.errorbar(row["accuracy"]["mean"], at, xerr=row["accuracy"]["std"], fmt="o", color=colour, ms=6)
+            panel.text(row["accuracy"]["mean"], at + 0.22, f"{row['accuracy']['mean']:.1f}", ha="center", fontsize=8)
+        panel.set_title(TITLES[column].replace(", ", ",\n"), fontsize=9)
+        panel.set_yticks(range(len(names)), [name.replace("*", "").replace("`", "") for name in names], fontsize=8)
+        panel.set_ylim(-0.6, len(names) - 0.2)
+        panel.grid(axis="x", alpha=0.3)
+        panel.set_xlabel("Class-IL accuracy, %")
+        panel.margins(x=0.12)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    figure.savefig(file, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+
+
+def main() -> None:
+    found, wide = committed("paper"), committed("paper-wide")
+    for name, new in (("results", headline(found)), ("tables", tables(found, wide))):
+        page = DOCS / f"{name}.md"
+        page.write_text(between(page.read_text(encoding="utf-8"), new), encoding="utf-8")
+    draw(found, DOCS / "results" / "headline.png")
+
+
+if __name__ == "__main__":
+    main()
