@@ -3,8 +3,8 @@
     python benchmarks/rank.py --dataset mnist
     python benchmarks/rank.py --dataset npz:cifar10_resnet18.npz --hidden 100
 
-EFC with its default options and head, Class-IL, five tasks of two classes, ten epochs, a quarter of the training data held
-out; rank 0 keeps the whole matrices. The data must be here (`efc data get`).
+EFC with its default options and head, Class-IL, five tasks of two classes, ten epochs, a quarter of the training data
+held out; rank 0 keeps the whole matrices. The data must be here (`efc data get`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from common import arguments_of, show
-
 from efc.learners import EFC, EFCOptions
 from efc.streams import load, split
 from efc.training import train

@@ -37,7 +37,7 @@ def along(device: torch.device, repeats: int, width: int, depth: int, batch: int
 def measure(device: torch.device, repeats: int, sizes: tuple[int, ...], batch: int, runs: int, steps: int) -> Any:
     """Seconds and, on the CPU, bytes of a step of backprop and of EFC."""
     data = Clusters(sizes[0], sizes[-1], samples=4 * batch, device=device)
-    efc, task = in_second_task("efc", sizes, runs, batch, data, steps=steps)
+    efc, task = in_second_task("efc-paper", sizes, runs, batch, data, steps=steps)
     backprop = Backprop(sizes, runs, device)
     given = itertools.cycle(batches(task, runs, batch, 4))
     works = {"backprop": lambda: backprop.step(*next(given)), "efc": lambda: efc.step(*next(given))}

@@ -43,7 +43,7 @@ def systems(learner: EFC, x: torch.Tensor, y: torch.Tensor, feedback: str) -> di
 
 def measure(arguments: Any, sizes: tuple[int, ...], activation: str, feedback: str) -> list[dict[str, Any]]:
     data = Clusters(sizes[0], sizes[-1], samples=20 * arguments.batch, device=arguments.device)
-    learner, task = in_second_task("efc", sizes, 1, arguments.batch, data, activation=activation)
+    learner, task = in_second_task("efc-paper", sizes, 1, arguments.batch, data, activation=activation)
     x, y = batches(task, 1, arguments.batch, 1)[0]
     backprop = Backprop(sizes, 1, arguments.device)
     rows = []

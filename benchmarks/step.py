@@ -3,9 +3,9 @@
     python benchmarks/step.py
     python benchmarks/step.py --device cuda --json
 
-EFC stands in the middle of its second task, with something to preserve and every class active: its dearest state. Beside
-it the paper's variant, which remembers no activity, and our own SGD; `remembered_MiB` is what remembered activity keeps of
-the inputs (once) and the hidden layers (of every run).
+EFC stands in the middle of its second task, with something to preserve and every class active: its dearest state.
+Beside it the paper's variant, which remembers no activity, and our own SGD; `remembered_MiB` is what remembered
+activity keeps of the inputs (once) and of the hidden layers and weights (of every run).
 """
 
 from __future__ import annotations

@@ -32,8 +32,10 @@ VARIANTS: dict[str, dict[str, float]] = {
 
 
 def measure(arguments: Any, stream: Any, head: str, variant: str) -> dict[str, Any]:
-    cls = find_learner("efc")
-    options = dict(find_preset(arguments.dataset, "class", "efc", head, None)) | {"solver_options": VARIANTS[variant]}
+    cls = find_learner("efc-paper")
+    options = dict(find_preset(arguments.dataset, "class", "efc-paper", head, None)) | {
+        "solver_options": VARIANTS[variant]
+    }
     sizes = (stream.n_features, 100, 100, stream.n_outputs)
     learner = cls(sizes, range(arguments.seeds), cls.options_type.from_mapping(options), head, device=arguments.device)
     began = time.perf_counter()

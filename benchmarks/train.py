@@ -27,7 +27,7 @@ BETAS = (1.0, 3.0, 10.0, 30.0, 100.0)
 def measure(arguments: Any, method: str, stream: Any) -> dict[str, Any]:
     cls = find_learner(method)
     options: dict[str, Any] = dict(find_preset(arguments.dataset, "class", method, "least_squares", None))
-    if method == "efc":
+    if method == "efc-paper":
         options["beta"] = [BETAS[run % len(BETAS)] for run in range(arguments.runs)]
     sizes = (stream.n_features, 100, 100, stream.n_outputs)
     seeds = [run // len(BETAS) for run in range(arguments.runs)]
@@ -41,7 +41,7 @@ def measure(arguments: Any, method: str, stream: Any) -> dict[str, Any]:
     final = result.accuracy_matrix[:, -1].mean(1)
     row = {"name": f"train-{arguments.dataset}-{method}-R{arguments.runs}", "seconds": seconds}
     row |= {"accuracy": float(np.mean(final)), "best_beta_accuracy": float(np.mean(final))}
-    if method == "efc":
+    if method == "efc-paper":
         by_beta = [final[k :: len(BETAS)].mean() for k in range(len(BETAS)) if len(final[k :: len(BETAS)])]
         row["best_beta_accuracy"] = float(max(by_beta))
     return row
@@ -51,7 +51,7 @@ def main() -> None:
     arguments = arguments_of(__doc__, dataset="digits", runs=5, epochs=20, batch=256, data_dir=None)
     data = load(arguments.dataset, data_dir=None if arguments.data_dir is None else Path(arguments.data_dir))
     stream = split(data, scenario="class").to(arguments.device)
-    rows = [measure(arguments, method, stream) for method in ("sgd", "efc")]
+    rows = [measure(arguments, method, stream) for method in ("sgd", "efc-paper")]
     for row in rows:
         row["ratio"] = row["seconds"] / rows[0]["seconds"]
     show(arguments, rows, f"{arguments.runs} trainings side by side, {arguments.epochs} epochs, {arguments.device}")

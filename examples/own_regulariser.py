@@ -34,6 +34,7 @@ class EFCStayNear(learners.EFC):
 
 stream = streams.split(streams.load("digits"), tasks=5, classes_per_task=2, scenario="class")
 for beta in (0.0, 0.01, 0.1):
-    options = learners.EFCOptions(lr=3e-4, beta=beta, head_beta=1.0)
+    # The signal alone, as it is: no remembered activity beside it, and beta not in units of the learning signal.
+    options = learners.EFCOptions(lr=3e-4, pull=0.0, beta=beta, normalise="none")
     result = training.train(EFCStayNear((64, 100, 100, 10), range(3), options), stream, epochs=5)
     print(f"beta {beta}: {result.accuracy_matrix[:, -1].mean():.1f} % after the last task")

@@ -2,41 +2,82 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import efc
 from efc.config import make_config
 from efc.errors import EFCError
-from efc.learners import LEARNERS
+from efc.learners import EFC, HEADS, LEARNERS, EFCOptions
 from efc.presets import find_preset
-from efc.streams import SCENARIOS
+from efc.streams import SCENARIOS, load, split
+from efc.training import train
 
 
 def mean(**settings: object) -> float:
     return float(efc.run(**settings)["rows"][0]["accuracy"]["mean"])
 
 
-def test_shipped_defaults_on_split_digits() -> None:
-    """Class-IL, five seeds: EFC with the least-squares head at 55 or more, SGD with the random head near 20."""
+def test_shipped_options_on_split_digits() -> None:
+    """Class-IL, five seeds: EFC with the least-squares head at 92 or more, SGD with the random head near 20."""
     document = efc.run(dataset="digits", methods=["efc", "sgd"], scenario="class", seeds=5)
     by_method = {row["method"]: row for row in document["rows"]}
     assert (by_method["efc"]["head"], by_method["sgd"]["head"]) == ("least_squares", "random")
-    assert by_method["efc"]["accuracy"]["mean"] >= 55
+    assert by_method["efc"]["accuracy"]["mean"] >= 92
     assert by_method["efc"]["unsettled"]["mean"] < 0.01
     assert 17 < by_method["sgd"]["accuracy"]["mean"] < 23
 
 
 @pytest.mark.parametrize("solver", ["fixed_point", "newton", "relaxation"])
 def test_the_solver_does_not_change_the_result(solver: str) -> None:
-    quick = {"methods": ["efc"], "seeds": 3, "epochs": 5}
+    quick = {"methods": ["efc-paper"], "seeds": 3, "epochs": 5}
     assert abs(mean(**quick, solver=solver) - mean(**quick, solver="anderson")) <= 0.5
 
 
 def test_preservation_and_head_policy_both_matter() -> None:
-    quick = {"methods": ["efc"], "seeds": 3}
+    quick = {"methods": ["efc-paper"], "seeds": 3}
     full = mean(**quick)
-    assert mean(**quick, head="random", efc=find_preset("digits", "class", "efc", "least_squares")) < full - 10
-    assert mean(**quick, efc={"beta": 0.0}) < full - 5
+    chosen = find_preset("digits", "class", "efc-paper", "least_squares")
+    assert mean(**quick, head="random", **{"efc-paper": chosen}) < full - 10
+    assert mean(**quick, **{"efc-paper": {"beta": 0.0}}) < full - 5
+
+
+def test_remembered_activity_is_not_silently_nothing() -> None:
+    """With the defaults as without any preset, it is worth more than half of the points on Split-Digits."""
+    stream = split(load("digits"), tasks=5, classes_per_task=2)
+    options = EFCOptions(pull=[EFCOptions().pull, 0.0], beta=[EFCOptions().beta] * 2)
+    learner = EFC((64, 100, 100, 10), [0, 0], options)
+    whole, without = train(learner, stream, epochs=20, batch_size=32).accuracy_matrix[:, -1].mean(1)
+    assert whole > 85
+    assert without < 30
+    assert EFCOptions().pull > 0
+    assert EFCOptions().beta > 0
+
+
+def test_the_papers_method_is_a_variant_and_a_row_of_its_own() -> None:
+    quick = {"dataset": "digits", "head": "least_squares", "seeds": 2, "epochs": 2}
+    chosen = find_preset("digits", "class", "efc-paper", "least_squares")
+    [by_name] = efc.run(methods="efc-paper", **quick)["rows"]
+    [by_variant] = efc.run(methods="efc", **quick, efc=chosen | {"preset": "paper"})["rows"]
+    assert by_name["accuracy"]["per_seed"] == by_variant["accuracy"]["per_seed"]
+    assert (by_name["method"], by_variant["variant"]) == ("efc-paper", "paper")
+    assert by_name["config"]["options"]["pull"] == 0
+
+
+@pytest.mark.parametrize(("method", "head", "scenario", "variant", "accuracy"), [
+    pytest.param(*row, marks=[] if row[0] == "efc-paper" and row[2] == "class" else pytest.mark.slow,
+                 id="-".join(row[:4]))
+    for row in json.loads((Path(__file__).parent / "learners" / "digits_before_activity.json").read_text())
+])  # fmt: skip
+def test_what_was_there_before_activity_was_remembered_gives_the_same_numbers(
+    method: str, head: str, scenario: str, variant: str, accuracy: list[float]
+) -> None:
+    """Recorded before the change: digits, shipped options, two seeds. `efc-paper` was `efc`."""
+    section = {} if variant == "none" else {method: {"preset": variant}}
+    [row] = efc.run(dataset="digits", methods=method, head=head, scenario=scenario, seeds=2, **section)["rows"]
+    assert row["accuracy"]["per_seed"] == pytest.approx(accuracy, abs=0.6)  # one or two of 360 pictures: another CPU
 
 
 def test_learned_feedback_reports_its_alignment() -> None:
@@ -51,27 +92,39 @@ def test_a_listener_hears_every_epoch() -> None:
     assert heard == [(task, epoch, 2) for task in range(1, 6) for epoch in (1, 2)]
 
 
+MEMORY = ("efc", "activity", "activity_ewc")
+
+
 def test_every_method_has_a_preset_chosen_with_the_same_budget() -> None:
     from efc.presets import _load
 
     tried = set()
     for scenario in SCENARIOS:
-        for method in LEARNERS:
-            for head in set(LEARNERS[method].heads) - {"compensated", "input_compensated"}:
+        for method in set(LEARNERS) - set(MEMORY):
+            for head in set(LEARNERS[method].heads) - {"zero", "compensated", "input_compensated"}:
                 entry = _load("digits")[scenario][method][head]
                 tried.add(entry["settings_tried"])
                 make_config({"scenario": scenario, "methods": method, "head": head})
-    assert len(tried) == 1
+    assert tried == {192}
+
+
+def test_what_came_with_remembered_activity_has_a_preset_with_a_budget_of_its_own() -> None:
+    from efc.presets import _load
+
+    for scenario, heads in (("class", set(HEADS) - {"random"}), ("task", {"zero", "least_squares"})):
+        for method in MEMORY:
+            for head in heads:
+                assert _load("digits")[scenario][method][head]["settings_tried"] == 48
 
 
 def test_a_head_that_refines_another_takes_what_was_chosen_for_that_one() -> None:
     """Unless it has an entry of its own, as on MNIST."""
     heads = ["input_compensated", "compensated", "analytic"]
     for dataset, same in (("digits", True), ("mnist", False)):
-        rows = make_config({"dataset": dataset, "methods": "efc", "head": heads}).rows
-        found = [{k: row.options[k] for k in ("lr", "beta")} for row in rows]
+        rows = make_config({"dataset": dataset, "methods": "ewc", "head": heads}).rows
+        found = [{k: row.options[k] for k in ("lr", "strength")} for row in rows]
         assert (found[0] == found[1] == found[2]) == same
-        assert found[1] != {k: getattr(LEARNERS["efc"].options_type(), k) for k in ("lr", "beta")}
+        assert found[1] != {k: getattr(LEARNERS["ewc"].options_type(), k) for k in ("lr", "strength")}
 
 
 def test_a_mistake_in_the_last_row_is_found_before_the_first_is_trained() -> None:

@@ -41,7 +41,7 @@ def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
     known = set().union(*map(ids, pages))
     for name in set(import_module(module).__all__) - {"__version__"}:
         path = f"{module}.{name}"
-        table = re.search(rf"<h3 [^>]*><code>\w+</code>: <code>{name}</code>", text)  # options have a table
+        table = re.search(rf"<h3 [^>]*><code>[\w-]+</code>: <code>{name}</code>", text)  # options have a table
         assert table or path in known or f"{path}.{name}" in known, f"{path} is not in the reference"
     assert not re.search(r":(func|class|meth|mod|data|attr):<code>", text)
 

@@ -1,6 +1,6 @@
-"""The picture of what is remembered, for docs/concepts.md: moments of old activity, and how they pull on a neuron's weights.
+"""The picture of what is remembered, for docs/concepts.md: moments of old activity, and how they pull on weights.
 
-    python tools/remembered.py
+python tools/remembered.py
 """
 
 from __future__ import annotations

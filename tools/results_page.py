@@ -1,8 +1,8 @@
-"""Writes the tables of docs/tables.md, and the table and figure at the head of docs/results.md, from docs/results/*.json.
+"""Writes the tables of docs/tables.md and the head of docs/results.md, table and figure, from docs/results/*.json.
 
     python tools/results_page.py
 
-Where a row of the head table says "best", the line was chosen by its accuracy on validation data, never by the one shown.
+Where a row of the head table says "best", the line was chosen by its accuracy on validation data, not by the one shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ HEADLINE: dict[str, Chooser] = {
     "**EFC**, tuned, best": _efc,
     "back-propagation with the same memory (`activity`), best": _of("activity"),
     "the same and EWC (`activity_ewc`), best": _of("activity + EWC"),
-    "EFC as in the paper (`efc-paper`), least-squares head": lambda line: line == "EFC as in the paper, least-squares head",
+    "EFC as in the paper (`efc-paper`), least-squares head": lambda line: (
+        line == "EFC as in the paper, least-squares head"
+    ),
     "best diagonal penalty, head without moments": _of(*DIAGONAL, heads=("zero", "least-squares")),
     "best diagonal penalty, any head": _of(*DIAGONAL),
     "DER++, 200 stored samples, best": _of("DER++ (200)"),

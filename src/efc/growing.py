@@ -77,6 +77,12 @@ class Setup:
         )
 
 
+def usual_head(method: str) -> str:
+    """The head policy of whoever names none: the one that follows the features, where the method takes it."""
+    learner = find_learner(method)
+    return "input_compensated" if "input_compensated" in learner.heads else learner.shipped_head
+
+
 def whole(name: str, value: Any, least: int = 1) -> int:
     """A whole number of at least ``least``; numpy's count too."""
     is_whole = hasattr(value, "__index__") and not isinstance(value, bool)

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from efc.errors import EFCError
-from efc.growing import Growing, Setup
+from efc.growing import Growing, Setup, usual_head
 
 
 class EFCHead(nn.Module):
     """Classes arrive over time; :meth:`learn_task` learns the next ones without forgetting those before.
 
     It has no parameters that an optimiser could train: it learns by ``method`` (a name of ``efc.learners.LEARNERS``)
-    alone. ``hidden`` layers lie between the features and the outputs; the further arguments are those of
-    :class:`~efc.estimator.ContinualClassifier`. Features should be of about unit size.
+    alone. ``hidden`` layers lie between the features and the outputs; ``head=None`` is ``input_compensated`` where the
+    method takes it. The further arguments are those of :class:`~efc.estimator.ContinualClassifier`. Features should be
+    of about unit size.
 
     Examples:
         >>> features, labels = torch.randn(40, 16), torch.arange(40) % 2
@@ -32,7 +33,7 @@ class EFCHead(nn.Module):
         hidden: Sequence[int] = (1000,),
         method: str = "efc",
         *,
-        head: str = "input_compensated",
+        head: str | None = None,
         activation: str = "relu",
         epochs: int = 10,
         batch_size: int = 64,
@@ -45,7 +46,7 @@ class EFCHead(nn.Module):
             n_features=n_features,
             hidden=tuple(hidden),
             method=method,
-            head=head,
+            head=head or usual_head(method),
             activation=activation,
             epochs=epochs,
             batch_size=batch_size,

@@ -157,7 +157,7 @@ LINES = [
 
 _WIDTH = [
     Line("ridge on the features", "analytic", "analytic", scenarios=CLASS),
-    Line("nothing trained, analytic head", "frozen", "analytic", "untrained", scenarios=CLASS),
+    Line("nothing trained, analytic head", "frozen", "analytic", "untrained", {"lr": 0.0}, CLASS),
     *_lines({"frozen": "first task, then frozen"}, "analytic", CLASS),
 ]
 WIDE = [

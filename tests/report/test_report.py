@@ -81,9 +81,12 @@ def test_rows_that_differ_in_options_alone_are_told_apart(document: Document) ->
 
 
 def test_the_papers_value_is_told_where_there_is_one(document: Document) -> None:
-    row = document["rows"][0] | {"dataset": "mnist", "scenario": "class"}
+    row = document["rows"][0] | {"dataset": "mnist", "scenario": "class", "method": "efc-paper"}
     assert page_data(document | {"rows": [row]})["rows"][0]["paper"] == [51.4, 4.8]
     assert page_data(document)["rows"][0]["paper"] is None
+    assert page_data(document | {"rows": [row | {"method": "efc"}]})["rows"][0]["paper"] is None
+    variant = row | {"method": "efc", "variant": "paper"}
+    assert page_data(document | {"rows": [variant]})["rows"][0]["paper"] == [51.4, 4.8]
 
 
 def test_one_file_without_network_under_five_megabytes(document: Document, many: Document, hostile: Document) -> None:
