@@ -22,7 +22,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bounded": {"form": "bounded"}, "head_rule": {"head_rule": "rates"}, "frozen": {"head_rule": "frozen"},
     "anchor": {"anchor": 10.0}, "pull": {"pull": 1.0}, "head_pull": {"head_pull": 30.0}, "rank": {"rank": 2},
     "step": {"step": "natural", "mu": 1.0}, "none": {"normalise": "none"},
-    **{kind: {"preservation": kind, "beta": 30.0, "decay": 0.3} for kind in MEMORIES if kind not in ("running_ewc", "l2")},
+    **{
+        kind: {"preservation": kind, "beta": 30.0, "decay": 0.3}
+        for kind in MEMORIES
+        if kind not in ("running_ewc", "l2")
+    },
 }  # fmt: skip
 
 
