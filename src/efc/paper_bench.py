@@ -267,7 +267,7 @@ def document(
 def _is_papers(entry: Entry) -> bool:
     """Whether the paper has this cell: its methods, its encoder, no head of ours, no variants."""
     plain = not entry.line.preset and not entry.line.changes and entry.line.head in ("random", "least_squares")
-    return plain and entry.column != "cifar10-efficientnet-lite0"
+    return plain and entry.column != "cifar10-efficientnet-lite0" and not COLUMNS[entry.column].wide
 
 
 def table(found: dict[str, Any]) -> Table:

@@ -75,6 +75,17 @@ def test_at_most_so_many_and_no_more_than_memory_holds() -> None:
     assert sizes[0] > 2 * sizes[2]  # moments of 5000 features are larger than the network
 
 
+def test_remembered_activity_takes_its_part_of_the_memory() -> None:
+    def runs_that_fit(method: str, **options: Any) -> int:
+        settings = runs_of(config(methods=method, seeds=1, hidden=[5000], **{method: options}))[0].settings
+        return fitting(settings, "cpu", (60_000, 512))
+
+    paper, whole, sketched = runs_that_fit("efc-paper"), runs_that_fit("efc"), runs_that_fit("efc", rank=50)
+    assert whole < 0.5 * paper  # 5001 x 5001 numbers beside 5000 x 512 weights
+    assert whole < sketched <= paper
+    assert runs_that_fit("sgd", step="natural") < 0.5 * runs_that_fit("sgd")
+
+
 def test_an_interrupted_pack_is_formed_again(tmp_path: Path) -> None:
     """Whatever fits today: the size of a pack is part of its checkpoint."""
     runs = runs_of(config(methods="sgd", seeds=6))

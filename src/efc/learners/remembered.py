@@ -74,7 +74,7 @@ class RememberedActivity:
     def _prepare(self) -> None:
         """What the steps of a task need, worked out once: the factor of every weight's pull, and the matrices."""
         me = self.learner
-        self.operators = [layer.operator(me.theta) for layer in self.layers]
+        self.operators = [layer.operator(me.theta) for layer in self.layers] if me.options.pulls else []
         self.factor = me.pull_strength().reshape(-1, 1).repeat(1, me.layout.n_parameters)
         rows = me.layout.views(self.factor)
         if me.options.moments == "relative":
