@@ -273,7 +273,7 @@ def _score(
     plan = session.plan([trial_config(base, settings, len(seeds), epochs)], seeds=seeds)
     report = session.compute(plan)
     if report.stopped or report.failures:
-        conclude(session, Plan([]), report, json=False)
+        conclude(session, plan if report.stopped else Plan([]), report, json=False)
     found = [[report.results[run.id]["metrics"]["accuracy"] for run in runs] for runs in plan.rows]
     return [sum(values) / len(values) for values in found]
 

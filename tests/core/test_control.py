@@ -55,3 +55,7 @@ def test_slopes_are_derivatives(name: str) -> None:
     (expected,) = torch.autograd.grad(f.sum(), a)
     torch.testing.assert_close(sigma.slope(a, f).detach(), expected)
     assert sigma.signed == bool((f < 0).any())
+
+
+def test_a_plain_number_is_taken_in_double_precision() -> None:
+    assert float(Controller.from_gain(0.1).kappa) == pytest.approx(0.1, abs=1e-15)

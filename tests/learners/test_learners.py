@@ -97,8 +97,12 @@ def test_the_learning_rate_follows_a_cosine() -> None:
 
 
 def test_float32_data_train_a_float64_learner() -> None:
-    fit_stream = toy_stream("class", dtype=torch.float32)
-    train(make("sgd"), fit_stream, epochs=1, batch_size=8)
+    learner = make("sgd")
+    before = learner.theta.clone()
+    result = train(learner, toy_stream("class", dtype=torch.float32), epochs=1, batch_size=8)
+    assert learner.theta.dtype == torch.float64
+    assert not torch.allclose(learner.theta, before)
+    assert result.diverged == []
 
 
 @trained

@@ -44,7 +44,7 @@ class Controller:
     @classmethod
     def from_gain(cls, kappa: PerRun, k_p: PerRun = 0.0) -> Controller:
         """The controller with total gain ``kappa``, of which ``k_p`` is proportional and the rest integral."""
-        total, proportional = torch.as_tensor(kappa).double(), torch.as_tensor(k_p).double()
+        total, proportional = (torch.as_tensor(value, dtype=torch.float64) for value in (kappa, k_p))
         if total.numel() > 1 and proportional.numel() not in (1, total.numel()):
             raise EFCError(f"k_p: give one value or one per run ({total.numel()}), got {proportional.numel()} values")
         if bool(torch.isnan(total).any() or (total < 0).any()):
