@@ -126,3 +126,26 @@ def test_what_is_kept_must_fit_what_comes() -> None:
         growing.load_state_dict({})
     with pytest.raises(EFCError, match="float16"):
         growing.to("cpu", torch.float16)
+
+
+def test_pull_may_change_between_tasks_but_not_appear_or_vanish() -> None:
+    task = toy_stream("class", dtype=torch.float64).tasks[1].parts["train"]
+
+    def after_one(method: str, **options: Any) -> Growing:
+        growing = Growing(Setup(SIZES[0], SIZES[1:-1], method, "zero", epochs=1, options=options, dtype=torch.float64))
+        first = toy_stream("class", dtype=torch.float64).tasks[0].parts["train"]
+        growing.learn(first.x, first.y)
+        return growing
+
+    for before, now in (({}, {"pull": 0.1}), ({"pull": 0.1}, {}), ({"pull": 0.1}, {"pull": 2.0}), ({"mu": 3.0}, {})):
+        growing = after_one("efc", **before)
+        growing.adopt(Setup(**(vars(growing.setup) | {"options": now})))
+        growing.learn(task.x, task.y)
+    for method, before, now in (
+        ("efc", {}, {"pull": 0.0}),
+        ("efc-paper", {}, {"pull": 0.1}),
+        ("sgd", {}, {"step": "natural"}),
+    ):
+        growing = after_one(method, **before)
+        with pytest.raises(EFCError, match="options: cannot be changed between two tasks"):
+            growing.adopt(Setup(**(vars(growing.setup) | {"options": now})))

@@ -258,6 +258,17 @@ def test_the_readme_shows_the_committed_numbers() -> None:
             assert cell.strip() == f"{found['mean']:.1f} ± {found['std']:.1f}", (column, label)
 
 
+def test_lines_are_chosen_by_parts_of_their_names() -> None:
+    found, _ = entries(["mnist", "mnist-wide"], ["class", "task"], "activity, zero; SGD, compensated;")
+    assert [(e.column, e.line.label, e.scenario) for e in found] == [
+        ("mnist", "activity, zero head", "class"),
+        ("mnist", "activity, zero head", "task"),
+        ("mnist", "SGD, compensated head", "class"),
+        ("mnist-wide", "SGD, compensated head", "class"),
+    ]
+    assert len(entries(["mnist"], ["class"], " ; ")[0]) == len(entries(["mnist"], ["class"])[0])
+
+
 def test_tables_for_people_and_programs() -> None:
     entry = {"mean": 60.0, "std": 1.0, "per_seed": [59.0, 61.0]}
     row = {"line": "EFC, x", "column": "mnist", "scenario": "class", "accuracy": entry, "forgetting": entry,
@@ -278,7 +289,12 @@ def test_tables_for_people_and_programs() -> None:
         (["paper", "--scenarios", "domain"], "--scenarios: unknown value 'domain'"),
         (["paper", "--features", "mnist"], "--features: expected COLUMN=npz:FILE"),
         (["paper", "--epochs", "3"], "--epochs: the paper's table is fixed"),
-        (["paper", "--lines", "EFX"], "--lines: no line of the table contains 'EFX'"),
+        (["paper", "--lines", "EFX"], "--lines: there is no line that contains 'EFX' among those mnist, "),
+        (
+            ["paper", "--datasets", "mnist-wide", "--scenarios", "task"],
+            "--lines: there is no line among those mnist-wide",
+        ),
+        (["--lines", "EFC"], "--lines: belongs to the paper's table"),
     ],
 )
 def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:

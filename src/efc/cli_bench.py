@@ -125,6 +125,8 @@ def bench_command(
                 show_plan, plan_only, json,
             )  # fmt: skip
         return
+    if lines is not None:
+        raise EFCError("--lines: belongs to the paper's table, `efc bench paper`; choose --methods and --head here")
     flags = {
         "methods": methods, "scenario": scenarios, "head": head, "seeds": seeds, "epochs": epochs, "hidden": hidden,
         "device": device, "data_dir": data_dir, "preset_file": None if preset is None else str(preset),

@@ -49,7 +49,7 @@ Heads = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help="random, least_squares, analytic, compensated, input_compensated; one or several. Default: the method's.",
+        help="random, zero, least_squares, analytic, compensated, input_compensated; one or several.",
         autocompletion=several_of(HEADS),
     ),
 ]

@@ -45,7 +45,8 @@ def bench_paper(
     configs = []
     for column in columns:
         mine = [entry for entry in wanted if entry.column == column]
-        configs.append(config_of(column, mine, stand_in.get(column), settings))
+        if mine:
+            configs.append(config_of(column, mine, stand_in.get(column), settings))
     plan = session.plan(configs)
     show_plan(session, plan)
     if plan_only:
@@ -56,7 +57,8 @@ def bench_paper(
         text = to_json(found)
         write_atomically(session.folder / "paper.json", text)
         write_atomically(session.folder / "paper.csv", to_csv(found))
-        pages = [f"## {column}\n\n{markdown(found, column)}" for column in columns]
+        shown = dict.fromkeys(row["column"] for row in found["rows"])
+        pages = [f"## {column}\n\n{markdown(found, column)}" for column in shown]
         write_atomically(session.folder / "paper.md", "\n".join(pages))
         if json:
             print(text)

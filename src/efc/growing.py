@@ -61,8 +61,7 @@ class Setup:
         """What must be the same from task to task."""
         names = ("n_features", "method", "head", "activation", "seed")
         options = {key: value for key, value in self.options.items() if key not in FREE}
-        if "pull" in self.options:  # with no pull at all, no activity is remembered
-            options["pull"] = self.checked_options().remembers
+        options["pull"] = self.checked_options().remembers  # with no pull at all, no activity is remembered
         return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
 
     def make(self, n_outputs: int) -> Learner:
@@ -144,7 +143,7 @@ class Growing:
         with few_threads(learner, setup.batch_size):
             self._train(learner, x, y, new, generators)
         if not bool(torch.isfinite(learner.theta).all()):
-            raise EFCError("training diverged: the weights are no longer finite; lower the learning rate or beta")
+            raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks = [*self.tasks, outputs]
 

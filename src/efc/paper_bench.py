@@ -201,15 +201,18 @@ def entries(columns: Sequence[str], scenarios: Sequence[str], labels: str = "") 
         choose("--datasets", name, COLUMNS)
     for name in scenarios:
         choose("--scenarios", name, BOTH)
+    parts = [part.strip() for part in labels.split(";") if part.strip()]
     every = [
         Entry(line, column, scenario)
         for column in columns
         for line in COLUMNS[column].lines
         for scenario in scenarios
-        if scenario in line.scenarios and any(part.strip() in line.label for part in labels.split(";"))
+        if scenario in line.scenarios and (not parts or any(part in line.label for part in parts))
     ]
     if not every:
-        raise EFCError(f"--lines: no line of the table contains {labels!r}; `efc bench paper --plan` lists them")
+        where = f"{', '.join(columns)} has in {', '.join(f'{s}-IL' for s in scenarios)}"
+        wanted = f" that contains {labels!r}" if parts else ""
+        raise EFCError(f"--lines: there is no line{wanted} among those {where}; docs/tables.md lists them")
     return [e for e in every if e.chosen() is not None], [e for e in every if e.chosen() is None]
 
 

@@ -80,3 +80,16 @@ def test_a_run_that_is_not_finite_does_not_spoil_the_others(rank: int) -> None:
     mu, like = torch.ones(1, 1, 1, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     torch.testing.assert_close(matrix(both.operator(like), 2, 5)[1:], matrix(alone.operator(like), 1, 5))
     torch.testing.assert_close(matrix(both.natural(mu, like), 2, 5)[1:], matrix(alone.natural(mu, like), 1, 5))
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_a_natural_step_where_activity_is_very_large(rank: int) -> None:
+    """``A / mu`` of 1e24: what was used is not moved at all, what was not stays free, and nothing is lost to rounding."""
+    r = torch.zeros(1, 50, 6, dtype=torch.float64)
+    r[..., :3] = 1e12 * rates(1, 50, 3)
+    kept = Sketch(1, 6, rank) if rank else Moments(1, 6)
+    kept.add(r, 1 / 50)
+    like = torch.zeros((), dtype=torch.float64)
+    found = matrix(kept.natural(torch.ones(1, 1, 1, dtype=torch.float64), like), 1, 6)[0]
+    torch.testing.assert_close(found[3:6, 3:6], torch.eye(3, dtype=torch.float64))
+    assert found[:3, :3].abs().max() < 1e-3

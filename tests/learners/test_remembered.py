@@ -312,6 +312,64 @@ def test_what_does_not_go_on_learning_takes_no_natural_steps(name: str) -> None:
         make(name, options=with_options(name, step="natural"))
 
 
-def test_half_a_direction_is_refused() -> None:
-    with pytest.raises(EFCError, match=r"rank: must be a whole number, got 2\.5"):
-        ActivityOptions(rank=2.5)  # type: ignore[arg-type]
+@pytest.mark.parametrize("rank", [2.5, float("inf"), [1, 2]])
+def test_half_a_direction_is_refused(rank: Any) -> None:
+    with pytest.raises(EFCError, match="rank: must be a whole number, got"):
+        ActivityOptions(rank=rank)
+
+
+def test_an_endless_pull_is_refused() -> None:
+    with pytest.raises(EFCError, match="pull: must be at least 0 and at most 1e"):
+        ActivityOptions(pull=float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("ewc", {"strength": float("inf"), "step": "natural", "mu": 0.1}),
+        ("activity_ewc", {"strength": float("inf"), "pull": 1.0}),
+        ("activity_ewc", {"strength": float("inf"), "pull": 1.0, "step": "natural", "mu": 0.1}),
+    ],
+)
+def test_what_is_frozen_does_not_move_for_the_memory_either(name: str, changes: dict[str, Any]) -> None:
+    learner, tasks, _ = after_two_tasks(make(name, head="zero", options=with_options(name, **changes)))
+    held = learner.memory.omega > 0  # type: ignore[attr-defined]
+    before = learner.theta.clone()
+    train_on(learner, tasks[2], steps=6, first=3, begin=False)
+    assert held.any()
+    assert torch.equal(learner.theta[held], before[held])
+    assert not torch.equal(learner.theta, before)
+
+
+def test_a_frozen_head_is_not_pulled() -> None:
+    learner, tasks, _ = after_two_tasks(make("efc", options=with_options("efc", head_rule="frozen", pull=1.0)))
+    head, hidden = learner.layers.weights[-1].clone(), learner.layers.weights[0].clone()
+    train_on(learner, tasks[2], steps=6, first=3, begin=False)
+    assert torch.equal(learner.layers.weights[-1], head)
+    assert not torch.equal(learner.layers.weights[0], hidden)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_activity_beside_which_mu_is_nothing_does_no_harm(rank: int) -> None:
+    """A run whose rates explode, and another that goes on as if alone; and the state can be loaded again."""
+
+    class Loud(SGD):
+        def initial(self, dtype: torch.dtype) -> Tensor:
+            theta = super().initial(dtype)
+            theta[0] *= 1e9 if len(theta) > 1 else 1.0
+            return theta
+
+    options = with_options("sgd", step="natural", rank=rank)
+    both, alone = (Loud(SIZES, seeds, options, head="zero", dtype=DOUBLE) for seeds in ([0, 1], [1]))
+    both, _, _ = after_two_tasks(both)
+    alone, _, _ = after_two_tasks(alone)
+    torch.testing.assert_close(both.theta[1], alone.theta[0], rtol=0, atol=1e-10)
+    again = Loud(SIZES, [0, 1], options, head="zero", dtype=DOUBLE)
+    again.load_state_dict(both.state_dict())
+
+
+def test_a_state_of_another_rank_is_refused() -> None:
+    state = fit(make("activity", options=with_options("activity", rank=2))).state_dict()
+    other = make("activity", options=with_options("activity", rank=4))
+    with pytest.raises(EFCError, match="was rank changed"):
+        other.load_state_dict(state)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from efc.core.network import Parameters
+from efc.errors import EFCError
 
 
 class Operator(Protocol):
@@ -89,17 +90,27 @@ class Moments:
         return Dense.of(self.A, like)
 
     def natural(self, mu: Tensor, like: Tensor) -> Operator:
-        """``mu (mu I + A)^-1`` for mu (R or 1, 1, 1): one where old tasks were silent, small where they were active."""
+        """``mu (mu I + A)^-1`` for mu (R or 1, 1, 1): one where old tasks were silent, small where they were active.
+
+        By Cholesky, and by eigenvalues where activity is so large that mu is lost beside it. A run that is not finite
+        gets NaN and does not take its neighbours down.
+        """
         eye = torch.eye(self.A.shape[-1], dtype=torch.float64, device=self.A.device)
-        finite = torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
-        L = torch.linalg.cholesky(torch.where(finite, self.A, 0.0) / mu + eye)
-        return Dense.of(torch.where(finite, torch.cholesky_inverse(L), float("nan")), like)
+        M = self.A + mu * eye
+        finite = torch.isfinite(M).all(-1).all(-1)[:, None, None]
+        M = torch.where(finite, M, eye)
+        size = M.diagonal(dim1=1, dim2=2).amax(1)[:, None, None]
+        L, info = torch.linalg.cholesky_ex(M / size)
+        inverse = torch.cholesky_inverse(L) / size
+        if bool((info != 0).any()):
+            inverse = torch.where((info != 0)[:, None, None], _inverse(M - mu * eye, mu), inverse)
+        return Dense.of(torch.where(finite, mu * inverse, float("nan")), like)
 
     def state(self) -> dict[str, Tensor]:
         return {"A": self.A}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        self.A = state["A"].to(self.A.device, self.A.dtype, copy=True)
+        _load(self, state)
 
 
 class Sketch:
@@ -136,19 +147,38 @@ class Sketch:
         B = self.B / mu.sqrt()
         BD = B * D.unsqueeze(1)
         small = torch.bmm(BD, B.expand(len(BD), -1, -1).transpose(1, 2))
-        small = small + torch.eye(B.shape[1], dtype=B.dtype, device=B.device)
-        return LowRank.of(D, -BD.transpose(1, 2), torch.linalg.solve(small, BD), like)
+        finite = torch.isfinite(small).all(-1).all(-1)[:, None, None]
+        inverse = _inverse(torch.where(finite, small, 0.0), torch.ones_like(mu))
+        V = torch.bmm(torch.where(finite, inverse, float("nan")), BD)
+        return LowRank.of(D, -BD.transpose(1, 2), V, like)
 
     def state(self) -> dict[str, Tensor]:
         return {"B": self.B, "rest": self.rest}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        for name, own in self.state().items():
-            setattr(self, name, state[name].to(own.device, own.dtype, copy=True))
+        _load(self, state)
+
+
+def _load(kept: Moments | Sketch, state: dict[str, Tensor]) -> None:
+    """Take over a state of the same form and size."""
+    for name, own in kept.state().items():
+        if name not in state or state[name].shape != own.shape:
+            found = {key: tuple(value.shape) for key, value in state.items()}
+            raise EFCError(
+                f"state: what is remembered has the form {found}, not {name} {tuple(own.shape)}; was rank changed?"
+            )
+        setattr(kept, name, state[name].to(own.device, own.dtype, copy=True))
 
 
 def _rates(diagonal: Tensor) -> Tensor:
     return (diagonal[:, :-1] / diagonal[:, -1:].clamp_min(torch.finfo(torch.float64).tiny)).sqrt()
+
+
+def _inverse(A: Tensor, mu: Tensor) -> Tensor:
+    """``(mu I + A)^-1`` for symmetric A without negative eigenvalues, but for rounding."""
+    values, vectors = torch.linalg.eigh(A)
+    inverse = 1.0 / (mu.squeeze(-1) + values.clamp_min(0.0))
+    return torch.bmm(vectors * inverse.unsqueeze(1), vectors.transpose(1, 2))
 
 
 def with_one(r: Tensor) -> Tensor:

@@ -13,14 +13,14 @@ from efc.learners.sgd import SGD
 def pull_option() -> PerRun:
     """The option ``pull``, the same for every method that has it."""
     found: PerRun = number(
-        0.3, inclusive=True, search=(1e-3, 1e1), doc="weight p of the penalty p R of remembered activity"
+        0.3, inclusive=True, high=1e6, search=(1e-3, 1e1), doc="weight p of the penalty p R of remembered activity"
     )
     return found
 
 
 def head_pull_option() -> PerRun:
     """The option ``head_pull``, likewise."""
-    found: PerRun = number(1.0, inclusive=True, doc="further factor of the head's pull")
+    found: PerRun = number(1.0, inclusive=True, high=1e6, doc="further factor of the head's pull")
     return found
 
 

@@ -133,11 +133,16 @@ class Learner(ABC):
         """The part of a step that is work on tensors alone."""
         statistics = self.descent(x, self.one_hot(y, self.active))
         remembered = self.remembered if self.tasks_seen > 0 else None
+        held = None if remembered is None else self.held()
         if remembered is not None and self.options.pulls:
             remembered.pull(self.theta, self.gradient)
+            if held is not None:
+                self.gradient.masked_fill_(held, 0.0)
         step = self.optimiser.step(self.gradient, self.lr * self.schedule)
         if remembered is not None and self.options.step == "natural":
             step = remembered.project(step)
+            if held is not None:
+                step.masked_fill_(held, 0.0)
         self.theta.sub_(step)
         self.moved(step)
         return statistics
@@ -192,6 +197,10 @@ class Learner(ABC):
     def pull_strength(self) -> Tensor:
         """The weight p (R, 1, 1) of the pull ``p dW A`` of remembered activity, in units of what is descended."""
         return self.per_run("pull", getattr(self.options, "pull", 0.0))
+
+    def held(self) -> Tensor | None:
+        """Parameters (R, P) that must not move at all, whatever is remembered of activity; None if all may."""
+        return None
 
     def moved(self, step: Tensor) -> None:
         """Called after every step with what was subtracted from the parameters, (R, P)."""

@@ -12,7 +12,6 @@ from torch import Tensor
 from efc.core.control import PerRun
 from efc.core.network import backward, forward, outer_sums
 from efc.core.outputs import loss_gradient
-from efc.errors import EFCError
 from efc.learners.options import Options, number
 from efc.learners.sgd import SGD
 from efc.learners.state import Generators, Part, Stored
@@ -99,17 +98,14 @@ class DEROptions(Options):
     """``alpha`` weighs the old logits."""
 
     alpha: PerRun = number(0.5, inclusive=True, search=(1e-2, 1e2), doc="weight of the distance to the stored logits")
-    buffer: int = number(200, per_run=False, doc="samples kept by each run")
+    buffer: int = number(200, per_run=False, whole=True, doc="samples kept by each run")
     replay: int = number(
-        0, inclusive=True, per_run=False, doc="samples replayed in a step, for each loss; 0: as many as are new"
+        0,
+        inclusive=True,
+        per_run=False,
+        whole=True,
+        doc="samples replayed in a step, for each loss; 0: as many as are new",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("buffer", "replay"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or value != int(value):
-                raise EFCError(f"{name}: must be a whole number, got {value!r}")
 
 
 @dataclass(frozen=True)

@@ -107,13 +107,11 @@ class EFCOptions(Options):
     on_failure: str = choice("keep", ON_FAILURE, doc="whether a sample that did not settle counts")
     feedback_options: Mapping[str, Any] = mapping("rate, steps, noise, ... of learned feedback")
     feedback_warm_up: int = number(
-        50, inclusive=True, per_run=False, doc="bouts of noise before each task (learned feedback)"
+        50, inclusive=True, per_run=False, whole=True, doc="bouts of noise before each task (learned feedback)"
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.feedback_warm_up != int(self.feedback_warm_up):
-            raise EFCError(f"feedback_warm_up: must be a whole number, got {self.feedback_warm_up}")
         make_solver(self.solver, **self.solver_options)
         known = FeedbackLearning.__dataclass_fields__
         for key in self.feedback_options:
@@ -198,6 +196,15 @@ class EFC(Learner):
 
     def pull_strength(self) -> Tensor:
         return super().pull_strength() * self.unit()
+
+    def held(self) -> Tensor | None:
+        if self.options.head_rule != "frozen":
+            return None
+        found = torch.zeros_like(self.theta, dtype=torch.bool)
+        layers = self.layout.views(found)
+        layers.weights[-1].fill_(True)
+        layers.biases[-1].fill_(True)
+        return found
 
     def moved(self, step: Tensor) -> None:
         if self.memory is not None and self.loss_gradient is not None:

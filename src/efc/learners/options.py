@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Self
@@ -21,14 +22,15 @@ def number(
     search: tuple[float, float] | None = None,
     doc: str = "",
     per_run: bool = True,
+    whole: bool = False,
 ) -> Any:
     """A number, or one per run, above ``low`` (or equal to it, if ``inclusive``) and at most ``high``.
 
     ``search`` is the range a search for good values covers, evenly in the logarithm; ``per_run`` says whether runs that
-    are trained side by side may differ in it.
+    are trained side by side may differ in it; ``whole``, that it is one whole number for all of them.
     """
     rule = {"low": low, "inclusive": inclusive, "high": high, "search": search, "doc": doc, "per_run": per_run}
-    return field(default=default, metadata=rule)
+    return field(default=default, metadata=rule | {"whole": whole})
 
 
 def learning_rate(default: float) -> Any:
@@ -71,7 +73,11 @@ class Options:
         "relative", ("relative", "plain"), doc="relative: busy layers are pulled per hundred of their inputs' rates"
     )
     rank: int = number(
-        0, inclusive=True, per_run=False, doc="leading directions of a layer's activity that are remembered; 0: all"
+        0,
+        inclusive=True,
+        per_run=False,
+        whole=True,
+        doc="leading directions of a layer's activity that are remembered; 0: all",
     )
     ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
@@ -79,10 +85,8 @@ class Options:
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(item.name, getattr(self, item.name), item.metadata)
-        if self.rank != int(self.rank):
-            raise EFCError(f"rank: must be a whole number, got {self.rank}")
         for name, value in self.presets.get(getattr(self, "preset", "none"), {}).items():
-            if getattr(self, name) == self.__dataclass_fields__[name].default:
+            if _plain(getattr(self, name)) == self.__dataclass_fields__[name].default:
                 object.__setattr__(self, name, value)
 
     @property
@@ -147,6 +151,8 @@ def _check_numbers(name: str, value: Any, rule: Mapping[str, Any]) -> None:
     for entry in entries if isinstance(entries, list) else [entries]:
         if isinstance(entry, bool) or not isinstance(entry, int | float):
             raise EFCError(f"{name}: expected a number or one per run, got {entry!r}")
+        if rule.get("whole") and (isinstance(entries, list) or not math.isfinite(entry) or entry != int(entry)):
+            raise EFCError(f"{name}: must be a whole number, got {entries!r}")
         if not (entry > low or (rule["inclusive"] and entry == low)) or entry > high:
             bound = f"{'at least' if rule['inclusive'] else 'above'} {low:g}"
             bound += f" and at most {high:g}" if high != float("inf") else ""

@@ -73,9 +73,14 @@ class Penalised(SGD):
             if self.freezes:
                 factor = factor.masked_fill(self.infinite, 0.0)
             add_active(self.layout, self.gradient, factor * pull, self.active)
-            if self.freezes and self.memory.importance is not None:
-                self.gradient.masked_fill_(self.infinite & (self.memory.importance > 0), 0.0)
+            held = self.held()
+            if held is not None:
+                self.gradient.masked_fill_(held, 0.0)
         return statistics
+
+    def held(self) -> Tensor | None:
+        importance = self.memory.importance
+        return self.infinite & (importance > 0) if self.freezes and importance is not None else None
 
     def moved(self, step: Tensor) -> None:
         if self.loss_gradient is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from efc.core.control import per_run
 from efc.core.moments import Moments, Operator, Sketch, apply
 from efc.core.network import forward
 
@@ -90,7 +91,7 @@ class RememberedActivity:
             if not self.head_too:
                 t.zero_()
         if me.options.step == "natural":
-            mu = me.per_run("mu", me.options.mu).double()
+            mu = per_run("mu", me.options.mu, me.runs, me.theta.new_zeros((), dtype=torch.float64))
             mu = mu[:1] if bool((mu == mu[:1]).all()) else mu
             self.natural = [layer.natural(mu, me.theta) for layer in self.layers]
 
