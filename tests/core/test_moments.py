@@ -84,7 +84,7 @@ def test_a_run_that_is_not_finite_does_not_spoil_the_others(rank: int) -> None:
 
 @pytest.mark.parametrize("rank", [0, 4])
 def test_a_natural_step_where_activity_is_very_large(rank: int) -> None:
-    """``A / mu`` of 1e24: what was used is not moved at all, what was not stays free, and nothing is lost to rounding."""
+    """``A / mu`` of 1e24: what was used is not moved at all, what was not stays free."""
     r = torch.zeros(1, 50, 6, dtype=torch.float64)
     r[..., :3] = 1e12 * rates(1, 50, 3)
     kept = Sketch(1, 6, rank) if rank else Moments(1, 6)
