@@ -101,9 +101,10 @@ class Moments:
         M = torch.where(finite, M, eye)
         size = M.diagonal(dim1=1, dim2=2).amax(1)[:, None, None]
         L, info = torch.linalg.cholesky_ex(M / size)
-        inverse = torch.cholesky_inverse(L) / size
-        if bool((info != 0).any()):
-            inverse = torch.where((info != 0)[:, None, None], _inverse(M - mu * eye, mu), inverse)
+        good = ((info == 0) & (L.diagonal(dim1=1, dim2=2) > 0).all(1))[:, None, None]
+        inverse = torch.cholesky_inverse(torch.where(good, L, eye)) / size
+        if not bool(good.all()):
+            inverse = torch.where(good, inverse, _inverse(M - mu * eye, mu))
         return Dense.of(torch.where(finite, mu * inverse, float("nan")), like)
 
     def state(self) -> dict[str, Tensor]:

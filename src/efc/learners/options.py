@@ -68,7 +68,7 @@ class Options:
     step: str = choice(
         "plain", ("plain", "natural"), doc="natural: steps avoid the directions in which old tasks were active"
     )
-    mu: PerRun = number(100.0, doc="activity from which a natural step avoids a direction: mu (mu I + A)^-1")
+    mu: PerRun = number(100.0, low=1e-9, doc="activity from which a natural step avoids a direction: mu (mu I + A)^-1")
     moments: str = choice(
         "relative", ("relative", "plain"), doc="relative: busy layers are pulled per hundred of their inputs' rates"
     )
