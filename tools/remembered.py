@@ -45,7 +45,7 @@ def main() -> None:
     right.axhline(0, color=GREY, lw=0.6)
     right.axvline(0, color=GREY, lw=0.6)
     right.set(xlabel="change of weight 1", ylabel="change of weight 2", aspect="equal")
-    right.set_title(r"how much a change of unit size costs, $\Delta A\,\Delta^\top$")
+    right.set_title(r"how much a change of unit size costs, $D A\,D^\top$")
     for axes in (left, right):
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
