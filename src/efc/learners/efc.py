@@ -71,7 +71,8 @@ linear output under the softmax's error, proportional control, a head that never
 
 @dataclass(frozen=True)
 class EFCOptions(Options):
-    """The symbols are the paper's; the defaults are what the validation split of Split-Digits preferred."""
+    """The symbols are the paper's. The defaults are one setting for all streams, chosen on validation data of four
+    (docs/tried.md); those of the paper's own method are the variant ``paper``."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = ABLATIONS
 
@@ -124,9 +125,11 @@ class EFCOptions(Options):
 class EFC(Learner):
     """Solve each batch's equilibrium and change the weights by the local rule read off it.
 
+    Two things preserve old tasks. In the equilibrium the signal gamma (``beta``), made of a regulariser:
     ``preservation`` (an option, or given here) is one of ``MEMORIES`` or one's own function from
-    :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``. With ``anchor`` > 0 every weight is also pulled
-    itself: ``dW -= anchor * dR/dW`` (in the head ``anchor * head_beta``), beside the signal its neuron receives.
+    :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``. On the weight change the pull of remembered activity
+    (``pull``), ``dW -= p lambda kappa (W - W*) A``. With ``anchor`` > 0 every weight is also pulled itself:
+    ``dW -= anchor * dR/dW`` (in the head ``anchor * head_beta``), beside the signal its neuron receives.
     """
 
     name = "efc"
