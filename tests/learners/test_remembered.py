@@ -267,11 +267,15 @@ def test_relative_moments_count_per_hundred_of_the_inputs_rates_where_they_sum_t
 
 
 @pytest.mark.parametrize("moments", ["plain", "relative"])
-def test_a_layer_that_was_silent_pulls_nothing(moments: str) -> None:
+def test_inputs_that_were_silent_are_not_pulled_and_their_bias_is(moments: str) -> None:
     learner = make("activity", head="zero", options=with_options("activity", moments=moments))
     learner.layers.weights[0].fill_(-1.0)  # inputs are positive: no unit of the first layer ever speaks
     learner, _, _ = after_two_tasks(learner)
-    assert torch.isfinite(pulled(learner)).all()
+    learner.theta += 0.1
+    found = learner.layout.views(pulled(learner))
+    assert not found.weights[1].any()
+    assert (found.biases[1] > 0).all()
+    assert all(torch.isfinite(t).all() for t in (*found.weights, *found.biases))
 
 
 def test_where_the_head_is_solved_anew_that_head_is_kept() -> None:
