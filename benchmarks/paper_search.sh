@@ -104,6 +104,9 @@ search --method frozen "${rate[@]}" --scenario class --head analytic
 search --method frozen --save-as untrained --search ridge=1e-8:1e1 --set frozen.lr=0 --scenario class --head analytic
 search --method analytic --head analytic --scenario class
 search --method joint --head random --scenario class --search lr=1e-6:1e-1 --trials 12 --finalists 2
+for head in least_squares input_compensated; do
+  search --method activity "${pull[@]}" --scenario class --head $head
+done
 }
 
 case $column in

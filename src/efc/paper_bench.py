@@ -34,12 +34,10 @@ class Column:
     activation: str = "relu"
     wide: bool = False
     """Whether it asks what width does: other lines, and only when it is named."""
-    brief: bool = False
-    """Whether its search had a small budget."""
 
     @property
     def lines(self) -> list[Line]:
-        return (BRIEF if self.brief else WIDE) if self.wide else LINES
+        return WIDE if self.wide else LINES
 
 
 COLUMNS = {
@@ -50,7 +48,7 @@ COLUMNS = {
     "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 10, wide=True),
     "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 10, "softplus", wide=True),
     "tiny-imagenet-resnet18-wide": Column(
-        "tiny-imagenet", "resnet18", 10, 20, (3000,), 1, "softplus", wide=True, brief=True
+        "tiny-imagenet", "resnet18", 10, 20, (3000,), 5, "softplus", wide=True
     ),
 }
 USUAL = [name for name, column in COLUMNS.items() if not column.wide]
@@ -155,25 +153,16 @@ LINES = [
     _ablation("as the authors' code", preset="reference"),
 ]
 
-_WIDTH = [
+WIDE = [
+    Line("JOINT (upper bound)", "joint", "random", scenarios=CLASS),
     Line("ridge on the features", "analytic", "analytic", scenarios=CLASS),
     Line("nothing trained, analytic head", "frozen", "analytic", "untrained", {"lr": 0.0}, CLASS),
     *_lines({"frozen": "first task, then frozen"}, "analytic", CLASS),
-]
-WIDE = [
-    Line("JOINT (upper bound)", "joint", "random", scenarios=CLASS),
-    *_WIDTH,
     *_lines({"sgd": "SGD"}, "compensated", CLASS),
-    *_lines({"efc": "EFC"}, "least_squares", CLASS),
-    *_lines({"efc": "EFC"}, "input_compensated", CLASS),
+    *_lines({"efc": "EFC", "activity": "activity"}, "least_squares", CLASS),
+    *_lines({"efc": "EFC", "activity": "activity"}, "input_compensated", CLASS),
 ]
 """The lines of the wide columns: what comes from width, from the head, and from learning."""
-BRIEF = [
-    *_WIDTH,
-    *_lines({"efc-paper": PAPERS}, "analytic", CLASS),
-    *_lines({"sgd": "SGD", "efc-paper": PAPERS}, "compensated", CLASS),
-]
-"""Those of a wide column that was searched with a small budget: one epoch, six settings a line."""
 
 
 @dataclass(frozen=True)
