@@ -14,11 +14,11 @@ import time
 
 import torch
 
-from efc.config import make_config
 from efc.learners import find_learner
+from efc.runs.config import make_config
 from efc.runs.plan import Pack, expand, place_of
 from efc.runs.worker import dataset_of, train_pack
-from efc.sweep import scattered, space_of, trial_config
+from efc.search.samplers import scattered, space_of, trial_config
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from common import arguments_of, show
 from efc.learners import EFC, EFCOptions
 from efc.streams import load, split
-from efc.training import train
+from efc.training.loop import train
 
 RANKS = (1, 3, 10, 30, 100, 0)
 SEEDS = range(100, 103)

@@ -18,7 +18,7 @@ from common import arguments_of, show
 from efc.learners import find_learner
 from efc.presets import find_preset, training_preset
 from efc.streams import load, split
-from efc.training import train
+from efc.training.loop import train
 
 VARIANTS: dict[str, dict[str, float]] = {
     "tol-1": {"tol": 1.0},

@@ -19,7 +19,7 @@ from common import arguments_of, show
 from efc.learners import find_learner
 from efc.presets import find_preset
 from efc.streams import load, split
-from efc.training import train
+from efc.training.loop import train
 
 BETAS = (1.0, 3.0, 10.0, 30.0, 100.0)
 

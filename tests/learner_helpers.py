@@ -23,7 +23,7 @@ from efc.learners import (
     SIOptions,
     TaskData,
 )
-from efc.training import train
+from efc.training.loop import train
 from tasks import toy_stream
 
 SIZES = (6, 8, 7, 6)

@@ -15,12 +15,12 @@ import pytest
 import torch
 from torch import Tensor
 
-import efc.growing
+import efc.classifiers.growing
 from efc import EFCClassifier, EFCHead
 from efc.learners import LEARNERS
 from efc.theory.experiments import EXPERIMENTS
 from efc.theory.situation import QUICK, prepare
-from efc.training import Training
+from efc.training.loop import Training
 from learner_helpers import make, with_options
 from tasks import toy_stream
 
@@ -129,7 +129,7 @@ def test_an_estimator_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     answers = []
     for name in ("cpu", "pretend"):
         with pretending():
-            monkeypatch.setattr(efc.growing, "pick_device", torch.device)
+            monkeypatch.setattr(efc.classifiers.growing, "pick_device", torch.device)
             model = EFCClassifier((8,), epochs=2, device=name, random_state=0)
             for part in parts:
                 model.partial_fit(part.x.numpy(), part.y.numpy())

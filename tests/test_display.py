@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 import efc
-from efc.display import PackProgress, make_console
+from efc.report.terminal import PackProgress, make_console
 from efc.runs.identity import Run
 from efc.runs.plan import Pack
 
@@ -49,7 +49,7 @@ def test_in_a_file_there_are_plain_lines(tmp_path: Path) -> None:
 def test_the_number_of_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two thousand tasks of fifty epochs in eight hours: every pack's end, and no more than the time allows."""
     clock = [0.0]
-    monkeypatch.setattr("efc.display.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("efc.report.terminal.time.monotonic", lambda: clock[0])
     out = StringIO()
     together = packs(200, 10, 50)
     with PackProgress(together, Console(file=out, width=80)) as progress:
@@ -68,7 +68,7 @@ def test_the_number_of_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_long_task_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """One task of 600 epochs in an hour: a line a minute. What a checkpoint had does not count as this hour's work."""
     clock = [0.0]
-    monkeypatch.setattr("efc.display.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("efc.report.terminal.time.monotonic", lambda: clock[0])
     out = StringIO()
     (pack,) = packs(1, 1, 1200)
     with PackProgress([pack], Console(file=out, width=80)) as progress:

@@ -33,7 +33,7 @@ def test_a_missing_package_is_named_with_its_remedy(tmp_path: Path) -> None:
         "        raise m.PackageNotFoundError(name)\n"
         "    return real(name)\n"
         "m.version = version\n"
-        "import efc.cli_doctor as d\n"
+        "import efc.cli.doctor as d\n"
         "d.version = version\n"
         "sys.argv = ['efc', 'doctor', '--data-dir', sys.argv[1]]\n"
         "from efc.cli import main\n"

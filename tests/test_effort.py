@@ -14,7 +14,7 @@ from efc.core import Parameters
 from efc.learners import EFC, SGD, EFCOptions, Learner
 from efc.runs.worker import _trace
 from efc.streams import Stream
-from efc.training import Effort, Training, train
+from efc.training.loop import Effort, Training, train
 from oracle import SIGMA, Sample
 from tasks import toy_stream
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from efc.config import make_config
-from efc.estimate import estimates
+from efc.runs.config import make_config
 from efc.runs.plan import Pack, expand, place_of
+from efc.runs.timing import estimates
 
 
 def test_a_kind_of_pack_is_timed_once_and_learned_feedback_is_another_kind() -> None:

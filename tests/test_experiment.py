@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import efc
-from efc.config import make_config
 from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, EFCOptions
 from efc.presets import find_preset
+from efc.runs.config import make_config
 from efc.streams import SCENARIOS, load, split
-from efc.training import train
+from efc.training.loop import train
 
 
 def mean(**settings: object) -> float:

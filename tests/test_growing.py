@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from efc.classifiers.growing import Growing, Setup
 from efc.core import Parameters
 from efc.errors import EFCError
-from efc.growing import Growing, Setup
 from efc.learners import LEARNERS
-from efc.training import train
+from efc.training.loop import train
 from learner_helpers import OPTIONS, SIZES, make
 from tasks import toy_stream
 

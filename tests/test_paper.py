@@ -14,13 +14,13 @@ import torch
 import yaml
 
 from command import efc
-from efc import paper_bench
-from efc.config import make_config
 from efc.learners import find_learner
-from efc.paper_bench import COLUMNS, LINES, USUAL, WIDE, Entry, Line, config_of, entries, markdown, table, to_csv, told
+from efc.paper import table as paper_table
+from efc.paper.table import COLUMNS, LINES, USUAL, WIDE, Entry, Line, config_of, entries, markdown, table, to_csv, told
+from efc.runs.config import make_config
 from efc.runs.plan import Pack, expand, place_of
 from efc.runs.worker import prepare
-from efc.sweep import on_border, trial_config
+from efc.search.samplers import on_border, trial_config
 
 _tool = importlib.util.spec_from_file_location("results_page", Path(__file__).parents[1] / "tools" / "results_page.py")
 assert _tool is not None
@@ -28,7 +28,7 @@ assert _tool.loader is not None
 results_page: Any = importlib.util.module_from_spec(_tool)
 _tool.loader.exec_module(results_page)
 
-PRESETS = sorted(Path(paper_bench.__file__).parent.glob("presets/*.yaml"))
+PRESETS = sorted(Path(paper_table.__file__).parent.glob("presets/*.yaml"))
 VARIANTS = {
     "efc-anchor": "efc", "efc-mas": "efc", "efc-additive": "efc", "efc-additive-mas": "efc", "ewc-head": "ewc",
     "mas-head": "mas", "untrained": "frozen", "efc-natural": "efc", "activity-natural": "activity",

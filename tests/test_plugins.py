@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import efc
-from efc.config import make_config
 from efc.errors import EFCError
 from efc.learners import SGD, find_learner
 from efc.plugins import load_object
+from efc.runs.config import make_config
 
 OWN = """
 from efc.learners import SGD, Options

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from command import efc
 
 RECORDED = Path(__file__).parent / "recorded" / "numbers_before_the_rooms.json"

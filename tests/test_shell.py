@@ -15,7 +15,7 @@ from typer._completion_classes import BashComplete
 from typer.testing import CliRunner
 
 from efc.cli import app, main
-from efc.cli_complete import several_of
+from efc.cli.completion import several_of
 from efc.learners import LEARNERS
 
 GROUP = typer.main.get_command(app)

@@ -11,7 +11,7 @@ import torch
 from efc.errors import EFCError
 from efc.learners import EFC, SGD, EFCOptions, Options, TaskData
 from efc.streams import Stream
-from efc.training import Training, orders, train
+from efc.training.loop import Training, orders, train
 from tasks import toy_stream
 
 

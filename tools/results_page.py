@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from efc import presets
-from efc.paper_bench import COLUMNS, DEFAULT, USUAL, Entry, entries, markdown
+from efc.paper.table import COLUMNS, DEFAULT, USUAL, Entry, entries, markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 TITLES = {

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from efc.runs.files import to_json
+from efc.files import to_json
 from efc.theory.run import markdown
 from pictures import DOCS, store
 

@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any
 # a short spin costs nothing when the machine is free. Read when torch is first loaded, so it stands before that.
 os.environ.setdefault("GOMP_SPINCOUNT", "100")
 
+from efc.api import run
 from efc.environment import code_version
 from efc.errors import EFCError
-from efc.experiment import run
 
 if TYPE_CHECKING:
-    from efc.estimator import ContinualClassifier, EFCClassifier
-    from efc.head import EFCHead
+    from efc.classifiers.estimators import ContinualClassifier, EFCClassifier
+    from efc.classifiers.torch_head import EFCHead
 
 __version__ = code_version()
 __all__ = ["ContinualClassifier", "EFCClassifier", "EFCError", "EFCHead", "__version__", "run"]
 
-_WHERE = {"ContinualClassifier": "efc.estimator", "EFCClassifier": "efc.estimator", "EFCHead": "efc.head"}
+_WHERE = {
+    "ContinualClassifier": "efc.classifiers.estimators",
+    "EFCClassifier": "efc.classifiers.estimators",
+    "EFCHead": "efc.classifiers.torch_head",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from efc.core import Controller, Dynamics, Layout, Relaxation, activation, make_solver
-from efc.core.control import per_run
+from efc.core.axis import per_run
 from efc.errors import EFCError
 from helpers import Problem
 

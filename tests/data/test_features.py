@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from efc.data import features
-from efc.data.images import ImageSet
+from efc.data.image_set import ImageSet
 from efc.encoders import Encoder, preprocess
 
 LABELS = np.arange(300) % 3

@@ -16,9 +16,9 @@ import pytest
 from PIL import Image
 
 from efc.data import cifar10, mnist, tiny_imagenet
+from efc.data.decoding import read_picture
 from efc.data.idx import read_idx
-from efc.data.images import finish, open_prepared
-from efc.data.pictures import read_picture
+from efc.data.image_set import finish, open_prepared
 from efc.errors import EFCError
 
 RNG = np.random.default_rng(0)

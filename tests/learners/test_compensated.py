@@ -8,7 +8,8 @@ import torch
 
 from efc.core.network import forward
 from efc.learners import SGD, Learner, Options, TaskData
-from efc.learners.heads import CompensatedHead, InputCompensatedHead, RidgeMoments
+from efc.learners.head_policies import CompensatedHead, InputCompensatedHead
+from efc.learners.ridge import RidgeMoments
 from learner_helpers import fit, make, train_on
 from tasks import toy_stream
 

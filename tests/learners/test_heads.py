@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from efc.core.network import forward
 from efc.learners import SGD, Options, TaskData
-from efc.learners.heads import RidgeMoments
+from efc.learners.ridge import RidgeMoments
 from learner_helpers import make, train_on
 from tasks import toy_stream
 

@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from efc.learners import Analytic, Joint, Options, TaskData
-from efc.training import train
+from efc.training.loop import train
 from learner_helpers import make, train_on
 from tasks import toy_stream
 

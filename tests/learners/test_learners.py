@@ -16,7 +16,7 @@ from torch import Tensor
 from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, SGD, DEROptions, EFCOptions, FullFisher, FullFisherOptions, Options
 from efc.learners.frozen import Frozen, FrozenOptions
-from efc.training import orders, train
+from efc.training.loop import orders, train
 from learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
 from tasks import toy_stream
 

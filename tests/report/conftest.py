@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efc.experiment import run
+from efc.api import run
 from efc.report import write_report
 
 HOSTILE = (

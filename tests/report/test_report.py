@@ -17,9 +17,10 @@ import pytest
 
 from efc.cli import main
 from efc.errors import EFCError
-from efc.figures import draw, save
 from efc.report import read_document, report_page, write_report
-from efc.report.data import page_data
+from efc.report.figures import draw
+from efc.report.page_data import page_data
+from efc.report.style import save
 
 Document = dict[str, Any]
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from efc.config import RunConfig, make_config
 from efc.runs import worker
+from efc.runs.config import RunConfig, make_config
 from efc.runs.driver import compute
 from efc.runs.engines import InlineEngine, Outcome, Surroundings
 from efc.runs.identity import Run
 from efc.runs.plan import Pack, expand, fitting, make_packs, place_of
 from efc.runs.store import Store
-from efc.sweep import trial_config
+from efc.search.samplers import trial_config
 
 QUICK = {"dataset": "digits", "seeds": 2, "epochs": 2, "hidden": [10], "device": "cpu"}
 

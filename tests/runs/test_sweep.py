@@ -14,7 +14,7 @@ import yaml
 import command
 from efc.errors import EFCError
 from efc.learners import EFC, LEARNERS, SGD
-from efc.sweep import around, grid, on_border, parse_axes, ranked, run_off, scattered, search, space_of
+from efc.search.samplers import around, grid, on_border, parse_axes, ranked, run_off, scattered, search, space_of
 
 SPACE = {"lr": (1e-4, 1e-2), "beta": (1.0, 100.0), "feedback": ("jacobian", "least_control")}
 

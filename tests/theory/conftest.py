@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from efc.core.network import Layout
+from efc.data.dataset import Dataset
 from efc.streams import split
-from efc.streams.dataset import Dataset
 from efc.theory.situation import Scale, Situation
 
 TINY = Scale(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from efc.core.activations import Activation, activation
+from efc.core.axis import PerRun
 from efc.core.modulation import modulation
 from efc.core.outputs import check_output
 from efc.errors import EFCError, choose
@@ -17,17 +17,6 @@ FEEDBACKS = ("jacobian", "least_control", "learned")
 FORMS = ("multiplicative", "additive", "bounded")
 TARGETS = ("weak", "strong")
 HEAD_RULES = ("rates", "signal", "frozen")
-
-PerRun = float | Sequence[float] | Tensor
-"""A hyper-parameter: one number for all runs, or one per run."""
-
-
-def per_run(name: str, value: PerRun, runs: int, like: Tensor) -> Tensor:
-    """``value`` as an (R, 1, 1) tensor beside ``like``."""
-    t = torch.as_tensor(value, dtype=like.dtype, device=like.device).reshape(-1)
-    if t.numel() not in (1, runs):
-        raise EFCError(f"{name}: give one value or one per run ({runs}), got {t.numel()} values")
-    return t.expand(runs).reshape(runs, 1, 1)
 
 
 @dataclass(frozen=True)

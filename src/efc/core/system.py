@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from efc.core import outputs
-from efc.core.control import TARGETS, Controller, Dynamics, PerRun, per_run, rate_shift
+from efc.core.axis import PerRun, per_run
+from efc.core.control import TARGETS, Controller, Dynamics, rate_shift
 from efc.core.network import Parameters, Trace, affine, flat_bmm, forward
 from efc.core.preservation import gamma as preservation_signal
 from efc.errors import EFCError, choose

@@ -1,1 +1,6 @@
-"""Getting data sets onto this machine: declared sources, verified downloads, one prepared form on disk."""
+"""Data sets: declared sources, verified downloads, one prepared form on disk, and any of them as features."""
+
+from efc.data.catalogue import DATASETS, check_name, load, usual_tasks
+from efc.data.dataset import Dataset
+
+__all__ = ["DATASETS", "Dataset", "check_name", "load", "usual_tasks"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from efc.data.archives import extract
 from efc.data.download import RemoteFile, matches
-from efc.data.images import UInt8, Writer
+from efc.data.image_set import UInt8, Writer
 from efc.data.spec import DatasetSpec, Found
 from efc.errors import EFCError
 
@@ -81,7 +81,7 @@ def from_npm(package: Path, out: Path) -> None:
 
 
 def _read_sheet(path: Path) -> UInt8:
-    from efc.data.pictures import read_picture
+    from efc.data.decoding import read_picture
 
     sheet = read_picture(path, largest=(1024, 10_000))
     return sheet.reshape(len(sheet), 32, 32, 3)

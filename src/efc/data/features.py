@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock
 
 from efc.data.download import RemoteFile
-from efc.data.images import PARTS, ImageSet
+from efc.data.image_set import PARTS, ImageSet
 from efc.data.store import fetch_file
 from efc.encoders import Encoder, load_encoder, preprocess, resnet18
 from efc.errors import EFCError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from efc.data.images import UInt8
+from efc.data.image_set import UInt8
 from efc.errors import EFCError
 
 

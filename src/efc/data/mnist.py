@@ -7,7 +7,7 @@ from pathlib import Path
 
 from efc.data.download import RemoteFile, matches
 from efc.data.idx import read_idx
-from efc.data.images import PARTS, Writer
+from efc.data.image_set import PARTS, Writer
 from efc.data.spec import DatasetSpec, Found
 from efc.errors import EFCError
 

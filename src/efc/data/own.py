@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from efc.data.decoding import EXTENSIONS, read_picture
 from efc.data.download import checksum_of
-from efc.data.images import PARTS, ImageSet, Labels, UInt8
-from efc.data.pictures import EXTENSIONS, read_picture
+from efc.data.image_set import PARTS, ImageSet, Labels, UInt8
 from efc.errors import EFCError
 
 TEST_SHARE = 0.2

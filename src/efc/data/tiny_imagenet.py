@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from efc.data.decoding import read_picture
 from efc.data.download import RemoteFile
-from efc.data.images import Writer
-from efc.data.pictures import read_picture
+from efc.data.image_set import Writer
 from efc.data.spec import DatasetSpec, Found
 from efc.errors import EFCError
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from efc.core.task import TaskData
 from efc.errors import EFCError, choose
 from efc.learners.activity import Activity, ActivityEWC, ActivityEWCOptions, ActivityOptions
 from efc.learners.analytic import Analytic
-from efc.learners.base import Learner, TaskData
+from efc.learners.base import Learner
 from efc.learners.der import DER, DEROptions, DERpp, DERppOptions
 from efc.learners.efc import ABLATIONS, EFC, MEMORIES, EFCOptions
 from efc.learners.efc_paper import EFCPaper, EFCPaperOptions
 from efc.learners.ewc import EWC, EWCOptions
 from efc.learners.frozen import Frozen
 from efc.learners.full_fisher import FullFisher, FullFisherOptions
-from efc.learners.heads import HEADS
+from efc.learners.head_policies import HEADS
 from efc.learners.joint import Joint
 from efc.learners.mas import MAS, MASOptions
 from efc.learners.memory import Memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.learners.ewc import EWC, EWCOptions
 from efc.learners.options import Options, learning_rate, number
 from efc.learners.sgd import SGD

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from efc.core.control import PerRun
-from efc.learners.base import Learner, TaskData
-from efc.learners.heads import RandomHead, RidgeMoments
+from efc.core.axis import PerRun
+from efc.core.task import TaskData
+from efc.learners.base import Learner
+from efc.learners.head_policies import RandomHead
 from efc.learners.options import Options, number
+from efc.learners.ridge import RidgeMoments
 from efc.learners.state import Part
 
 

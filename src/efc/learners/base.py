@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from efc.core.activations import activation as find_activation
-from efc.core.control import PerRun, per_run
+from efc.core.axis import PerRun, per_run
 from efc.core.network import Layout, forward, initialise
+from efc.core.task import TaskData
 from efc.errors import EFCError, choose
-from efc.learners.heads import HEADS, POLICIES
+from efc.learners.head_policies import HEADS, POLICIES
 from efc.learners.optim import make_optimiser
 from efc.learners.options import Options
 from efc.learners.record import Recorder, Step
@@ -28,24 +28,6 @@ from efc.learners.state import Part
 
 CHUNK = 1024
 """Samples per pass over a whole task (Fisher, head, evaluation)."""
-
-
-@dataclass(frozen=True)
-class TaskData:
-    """What a learner is told of a task: its training data and which head outputs it concerns."""
-
-    x: Tensor
-    """(N, d_0), shared by all runs."""
-    y: Tensor
-    """(N,) head outputs, as integers."""
-    active: slice
-    """Outputs the head is asked about while training on this task."""
-    new: slice
-    """Outputs that appear for the first time; empty when the task brings none."""
-    steps: int
-    """Training steps to come, for the learning-rate schedule."""
-    groups: tuple[slice, ...] = ()
-    """Where data of several tasks come together: the outputs each sample is asked about are its own task's."""
 
 
 class Learner(ABC):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.core.network import backward, forward, outer_sums
 from efc.core.outputs import loss_gradient
 from efc.learners.options import Options, number

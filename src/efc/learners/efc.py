@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from efc.core.control import FEEDBACKS, FORMS, HEAD_RULES, TARGETS, Controller, Dynamics, PerRun
+from efc.core.axis import PerRun
+from efc.core.control import FEEDBACKS, FORMS, HEAD_RULES, TARGETS, Controller, Dynamics
 from efc.core.learned_feedback import FeedbackLearning, alignment, jacobian_transpose
 from efc.core.network import Parameters, backward, outer_sums
 from efc.core.outputs import OUTPUTS, loss_gradient
@@ -18,9 +19,10 @@ from efc.core.preservation import NORMALISE, Callback, Regulariser, strengths
 from efc.core.solution import Solution
 from efc.core.solvers import SOLVERS, make_solver
 from efc.core.system import System, build
+from efc.core.task import TaskData
 from efc.errors import EFCError, choose, suggest
 from efc.learners.activity import head_pull_option, pull_option
-from efc.learners.base import Learner, TaskData
+from efc.learners.base import Learner
 from efc.learners.ewc import EWCMemory
 from efc.learners.full_fisher import FullFisherMemory
 from efc.learners.l2 import L2Memory

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.core.preservation import NORMALISE
 from efc.learners.efc import ABLATIONS, AS_PAPER, EFC, EFCOptions
 from efc.learners.options import choice, learning_rate, number

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.learners.options import Options, number
 from efc.learners.sgd import SGD
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.core.network import Parameters, affine, backward, forward, outer_sums
 from efc.core.outputs import loss_gradient
 from efc.learners.memory import Memory
@@ -21,7 +21,8 @@ from efc.learners.options import number
 from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
-    from efc.learners.base import Learner, TaskData
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
 
 ROWS = 4096
 """Samples per product: bounds the memory of a product, whatever the number of samples kept."""

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from efc.core.network import backward, forward, outer_sums
-from efc.learners.base import TaskData
-from efc.learners.heads import POLICIES
+from efc.core.task import TaskData
+from efc.learners.head_policies import POLICIES
 from efc.learners.sgd import SGD
 
 

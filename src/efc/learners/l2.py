@@ -10,7 +10,8 @@ from torch import Tensor
 from efc.learners.memory import Memory
 
 if TYPE_CHECKING:
-    from efc.learners.base import Learner, TaskData
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
 
 
 class L2Memory(Memory):

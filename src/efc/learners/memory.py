@@ -14,7 +14,8 @@ from torch import Tensor
 from efc.learners.state import Stored
 
 if TYPE_CHECKING:
-    from efc.learners.base import Learner, TaskData
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
 
 
 class Memory(Stored):

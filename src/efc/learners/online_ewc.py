@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.core.fisher import accumulate
 from efc.learners.ewc import task_fisher
 from efc.learners.memory import Memory
@@ -15,7 +15,8 @@ from efc.learners.options import number
 from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
-    from efc.learners.base import Learner, TaskData
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
 
 
 class OnlineEWCMemory(Memory):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.errors import EFCError, choose, suggest
 from efc.plugins import name_of
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.core.network import Layout
 from efc.core.preservation import strengths
+from efc.core.task import TaskData
 from efc.errors import EFCError
-from efc.learners.base import TaskData
 from efc.learners.memory import Memory
 from efc.learners.options import Options, learning_rate, number
 from efc.learners.sgd import SGD

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from efc.core.control import per_run
+from efc.core.axis import per_run
 from efc.core.moments import Moments, Operator, Sketch, apply
 from efc.core.network import forward
 
 if TYPE_CHECKING:
-    from efc.learners.base import Learner, TaskData
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
 
 
 HUNDRED = 100.0

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from efc.core.control import PerRun
+from efc.core.axis import PerRun
 from efc.learners.memory import Memory
 from efc.learners.options import number
 from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
-    from efc.learners.base import Learner, TaskData
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
 
 
 class SIMemory(Memory):

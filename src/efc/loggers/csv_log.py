@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from efc.files import make_folder, write_atomically
 from efc.loggers.base import Logger
 from efc.loggers.values import Value
-from efc.runs.files import make_folder, write_atomically
 from efc.runs.identity import Run
 
 PLACE = ("run", "dataset", "scenario", "method", "head", "seed")

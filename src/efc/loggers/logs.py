@@ -10,9 +10,9 @@ from typing import Any
 from filelock import FileLock
 
 from efc.errors import EFCError, choose
+from efc.files import make_folder
 from efc.loggers.base import Logger
 from efc.loggers.values import parameters, values_of
-from efc.runs.files import make_folder
 from efc.runs.identity import Run
 
 LOGGERS = {"csv": "CsvLogger", "tensorboard": "TensorBoardLogger", "mlflow": "MlflowLogger", "wandb": "WandbLogger"}

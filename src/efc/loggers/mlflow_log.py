@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from efc.files import make_folder
 from efc.loggers.base import Logger, missing, title
 from efc.loggers.values import Value
-from efc.runs.files import make_folder
 from efc.runs.identity import Run
 
 TAG = "efc.run"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from efc.errors import EFCError
-from efc.report.data import page_data
-from efc.runs.files import write_atomically
+from efc.files import write_atomically
+from efc.report.page_data import page_data
 
 FILE = "report.html"
 LIMIT = 5_000_000

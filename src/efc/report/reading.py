@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from efc.documents import results_document, row_document
 from efc.errors import EFCError
 from efc.runs.identity import Run, digest
+from efc.runs.results import results_document, row_document
 from efc.runs.store import Store
 
 

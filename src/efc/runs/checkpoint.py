@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from efc.runs.files import make_folder, write_atomically
+from efc.files import make_folder, write_atomically
 
 KEPT = 2
 """Generations on disk: if the newest is damaged, there is the one before."""

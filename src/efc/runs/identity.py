@@ -15,7 +15,7 @@ from efc.environment import code_version
 from efc.learners import find_learner
 
 # Whatever in the package has a part in the numbers; the command line, tables and pictures have none.
-_DETERMINES = ("core", "learners", "streams", "data", "encoders", "training.py", "evaluation.py", "metrics.py")
+_DETERMINES = ("core", "learners", "streams", "data", "encoders", "training", "metrics.py")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from efc.config import Row, RunConfig
 from efc.learners import find_learner
+from efc.runs.config import Row, RunConfig
 from efc.runs.identity import Run, code_of, digest
 
 _ELSEWHERE = ("rows", "seeds", "device", "data_dir", "encoder_weights", "image_size")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from efc.errors import EFCError
-from efc.runs.files import make_folder, to_json, write_atomically
+from efc.files import make_folder, to_json, write_atomically
 from efc.runs.identity import Run
 
 SCHEMA = """

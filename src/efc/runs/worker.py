@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from efc import metrics
+from efc.data.dataset import Dataset
 from efc.environment import describe_environment, pick_device
 from efc.learners import Learner, find_learner
 from efc.runs.checkpoint import Checkpoints, Tell
 from efc.runs.plan import Pack, Place
 from efc.streams import Stream, load, split
-from efc.streams.dataset import Dataset
-from efc.training import Effort, Progress, Training, TrainingResult
+from efc.training.loop import Effort, Progress, Training, TrainingResult
 
 OVERHEAD = {"epoch": 0.05, "task": 0.25}
 """What share of the time checkpoints at the end of an epoch or a task may take."""

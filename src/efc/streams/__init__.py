@@ -1,18 +1,6 @@
-"""Data sets as features, and their division into tasks."""
+"""Streams of tasks, made of a data set. ``load`` and ``Dataset`` are those of :mod:`efc.data`."""
 
-from efc.streams.dataset import Dataset
-from efc.streams.load import DATASETS, check_name, load, usual_tasks
+from efc.data import Dataset, load
 from efc.streams.split import SCENARIOS, Part, Stream, Task, split
 
-__all__ = [
-    "DATASETS",
-    "SCENARIOS",
-    "Dataset",
-    "Part",
-    "Stream",
-    "Task",
-    "check_name",
-    "load",
-    "split",
-    "usual_tasks",
-]
+__all__ = ["SCENARIOS", "Dataset", "Part", "Stream", "Task", "load", "split"]

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from efc.core.task import TaskData
+from efc.data.dataset import Dataset, IntArray
 from efc.errors import EFCError, choose
-from efc.learners.base import TaskData
-from efc.streams.dataset import Dataset, IntArray
 
 Mask = npt.NDArray[np.bool_]
 SCENARIOS = ("class", "task", "domain")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from efc.figures import COLOURS
 from efc.metrics import Array
+from efc.report.style import COLOURS
 from efc.theory.situation import Situation
 
 if TYPE_CHECKING:

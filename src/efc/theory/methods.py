@@ -19,7 +19,7 @@ from efc.learners import find_learner
 from efc.learners.base import Learner
 from efc.theory.rows import layers_of, outer_rows
 from efc.theory.situation import HEAD_BETA, KAPPA, LAMBDA, Situation, batches, one_hot
-from efc.training import few_threads
+from efc.training.loop import few_threads
 
 METHODS = {
     "BP": ("sgd", ""),

@@ -15,8 +15,8 @@ import torch
 
 from efc.environment import describe_environment
 from efc.errors import EFCError
-from efc.figures import save
-from efc.runs.files import make_folder, to_json, write_atomically
+from efc.files import make_folder, to_json, write_atomically
+from efc.report.style import save
 from efc.theory.finding import Experiment, Tell
 from efc.theory.situation import Scale, Situation, prepare
 

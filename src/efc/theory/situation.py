@@ -18,12 +18,12 @@ from torch import Tensor
 from efc.core.activations import Activation, activation
 from efc.core.fisher import diagonal_fisher
 from efc.core.network import Layout
+from efc.core.task import TaskData
 from efc.errors import EFCError
 from efc.learners import find_learner
-from efc.learners.base import TaskData
 from efc.streams import Stream, load, split
 from efc.streams.split import Part
-from efc.training import few_threads, orders
+from efc.training.loop import few_threads, orders
 
 KAPPA, LAMBDA, HEAD_BETA = 0.1, 0.01, 10.0
 """EFC as in the paper (:class:`~efc.learners.EFCPaperOptions`)."""

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.curvature import Rows, fisher, implicit, spectrum
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, band, bars, mean_std, verdict
 from efc.theory.rows import mean_gradient, model_fisher_along

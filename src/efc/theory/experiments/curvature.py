@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.curvature import Rows, fisher, implicit, normalised, with_diagonal, with_identity
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, bars, mean_std, verdict
 from efc.theory.methods import visited

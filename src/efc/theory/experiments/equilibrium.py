@@ -13,8 +13,7 @@ from torch import Tensor
 from efc.core.solution import Result, Solution
 from efc.core.solvers import make_solver
 from efc.core.system import System
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.closed_form import sweep_system
 from efc.theory.effort import Optimum, Problem
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, verdict

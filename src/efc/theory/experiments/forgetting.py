@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from efc.figures import COLOURS
 from efc.metrics import Array
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.alignment import GOAL, align, first_reached, looks, reference
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, band, clearly, mean_std, verdict
 from efc.theory.methods import METHODS, descend, learner_at, losses

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from efc.core.outputs import loss_gradient
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.curvature import Rows, Spectrum, fisher, implicit, spectrum
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, bars, clearly, mean_std, verdict
 from efc.theory.methods import METHODS, Control, equilibrium, update_rows, visited

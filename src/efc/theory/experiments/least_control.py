@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from efc.core.network import Layout, initialise
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.streams import load, split
 from efc.theory.descents import (
     Descent,

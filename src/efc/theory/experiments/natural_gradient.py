@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from efc.figures import COLOURS, LINES
 from efc.metrics import Array
-from efc.plots import new_figure
+from efc.report.style import COLOURS, LINES, new_figure
 from efc.theory.curvature import Rows, cosine, fisher, implicit
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, band, clearly, mean_std, verdict
 from efc.theory.methods import Control, equilibrium, update_rows, visited

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from efc.figures import COLOURS
 from efc.metrics import Array
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.streams.split import Part
 from efc.theory.curvature import cosine, fisher
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, band, mean_std, verdict

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, bars, clearly, mean_std, verdict
 from efc.theory.methods import Control, equilibrium, update_rows, visited
 from efc.theory.rows import effective_preservation, mean_gradient

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from efc.figures import COLOURS
-from efc.plots import new_figure
+from efc.report.style import COLOURS, new_figure
 from efc.theory.closed_form import READINGS, Comparison, compare, sweep_system
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, mean_std, verdict
 from efc.theory.methods import visited

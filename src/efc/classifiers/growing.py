@@ -1,0 +1,237 @@
+"""One learner on classes that arrive over time: what the estimators and the torch module have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from efc.classifiers.carry import lasting_state, take_over
+from efc.core.activations import ACTIVATIONS
+from efc.core.network import Parameters, forward
+from efc.environment import pick_device
+from efc.errors import EFCError, choose
+from efc.learners import Learner, Options, TaskData, find_learner
+from efc.learners.base import CHUNK
+from efc.learners.state import Generators
+from efc.training.loop import few_threads, orders
+
+FREE = ("lr", "beta", "strength", "pull", "mu")
+"""Options that may be changed between two tasks: nothing that is kept depends on them."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a learner is made of, and how it is trained; checked when it is made."""
+
+    n_features: int
+    hidden: tuple[int, ...]
+    method: str = "efc"
+    head: str = "analytic"
+    activation: str = "relu"
+    epochs: int = 20
+    batch_size: int = 32
+    seed: int = 0
+    device: str = "cpu"
+    dtype: torch.dtype = torch.float32
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for width in self.hidden:
+            whole("hidden layer sizes", width)
+        for name in ("n_features", "epochs", "batch_size"):
+            whole(name, getattr(self, name))
+        choose("activation", self.activation, ACTIVATIONS)
+        choose("head", self.head, self.learner_type.heads)
+        if self.dtype not in (torch.float32, torch.float64):
+            raise EFCError(f"dtype: the learner computes in float32 or float64, not {self.dtype}")
+        self.checked_options()
+
+    @property
+    def learner_type(self) -> type[Learner]:
+        return find_learner(self.method)
+
+    def checked_options(self) -> Options:
+        return self.learner_type.options_type.from_mapping(self.options)
+
+    def lasting(self) -> dict[str, Any]:
+        """What must be the same from task to task."""
+        names = ("n_features", "method", "head", "activation", "seed")
+        options = {key: value for key, value in self.options.items() if key not in FREE}
+        options["pull"] = self.checked_options().remembers  # with no pull at all, no activity is remembered
+        return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
+
+    def make(self, n_outputs: int) -> Learner:
+        return self.learner_type(
+            (self.n_features, *self.hidden, n_outputs),
+            [self.seed],
+            self.checked_options(),
+            head=self.head,
+            activation=self.activation,
+            device=pick_device(self.device),
+            dtype=self.dtype,
+        )
+
+
+def usual_head(method: str) -> str:
+    """The head policy of whoever names none: the one that follows the features, where the method takes it."""
+    learner = find_learner(method)
+    return "input_compensated" if "input_compensated" in learner.heads else learner.shipped_head
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least ``least``; numpy's count too."""
+    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not is_whole or int(value) < least:
+        raise EFCError(f"{name}: must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+class Growing:
+    """A learner that is given one task after another, each with any classes, old and new.
+
+    Classes are numbered by the caller in the order in which they appear; a new one takes the head's next output. A task
+    that fails, or is interrupted, leaves everything as it was before it.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.learner: Learner | None = None
+        self.tasks: list[list[int]] = []
+        """The outputs each task was about."""
+        self.generators = Generators([setup.seed], purpose=1)
+        self.kept: tuple[Tensor, Tensor] | None = None
+        """All tasks' data, for a method that is to be given them again (joint)."""
+        setup.make(1)  # a mistake in the options is told before there are any data
+
+    @property
+    def n_outputs(self) -> int:
+        return 0 if self.learner is None else int(self.learner.layout.sizes[-1])
+
+    @property
+    def device(self) -> torch.device:
+        return pick_device(self.setup.device) if self.learner is None else self.learner.theta.device
+
+    def adopt(self, setup: Setup) -> None:
+        """Go on with other settings, as far as what is kept allows."""
+        mine, given = self.setup.lasting(), setup.lasting()
+        changed = [name for name in mine if mine[name] != given[name]]
+        if changed:
+            raise EFCError(f"{', '.join(changed)}: cannot be changed between two tasks; begin anew")
+        self.setup = setup
+
+    def learn(self, x: Tensor, y: Tensor) -> None:
+        """The next task: x (N, n_features) and the outputs y (N,)."""
+        setup, known = self.setup, self.n_outputs
+        outputs = sorted(set(y.tolist()))
+        count = max(known, outputs[-1] + 1)
+        if missing := [k for k in range(known, count) if k not in outputs]:
+            raise EFCError(f"outputs: new ones must follow those there are, {missing} were left out")
+        learner = self._continued(count)
+        generators = Generators([setup.seed], purpose=1)
+        generators.load_state_dict(self.generators.state_dict())
+        x, y = x.to(learner.theta.device, learner.theta.dtype), y.to(learner.theta.device)
+        new, kept = slice(known, count), None
+        if learner.joint:  # it begins afresh: to it, all outputs are new
+            new = slice(0, count)
+            if self.kept is not None:
+                x, y = torch.cat([self.kept[0].to(x), x]), torch.cat([self.kept[1].to(y), y])
+            kept = (x, y)
+        with few_threads(learner, setup.batch_size):
+            self._train(learner, x, y, new, generators)
+        if not bool(torch.isfinite(learner.theta).all()):
+            raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
+        self.learner, self.generators, self.kept = learner, generators, kept
+        self.tasks = [*self.tasks, outputs]
+
+    def _train(self, learner: Learner, x: Tensor, y: Tensor, new: slice, generators: Generators) -> None:
+        setup = self.setup
+        steps = setup.epochs * -(-len(y) // setup.batch_size)
+        task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps)
+        learner.begin_task(task)
+        for _ in range(setup.epochs if learner.takes_steps else 0):
+            for index in orders(len(y), generators.each).to(y.device).split(setup.batch_size, dim=1):
+                learner.step(x[index], y[index])
+        learner.end_task(task)
+
+    def _continued(self, n_outputs: int) -> Learner:
+        """A new learner with that many outputs that knows what the present one does."""
+        learner = self.setup.make(n_outputs)
+        if self.learner is not None:
+            take_over(learner, lasting_state(self.learner), self.n_outputs)
+        return learner
+
+    def logits(self, x: Tensor, task: int | None = None) -> Tensor:
+        """(N, outputs) for x (N, n_features); with a task's number, -inf for the outputs that task was not about."""
+        if self.learner is None:
+            return x.new_zeros(len(x), 0)
+        z = self.learner.logits(x.to(self.device), slice(0, self.n_outputs))[0]
+        return z if task is None else z.masked_fill(~self._members(task).to(z.device), float("-inf"))
+
+    def exact_logits(self, x: Tensor, task: int | None = None) -> Tensor:
+        """The same in float64, brought to the CPU: there a sample's answer does not depend on its neighbours.
+
+        In float32 it does, in the last digits, because a matrix product sums differently for other sizes.
+        """
+        learner = self.learner
+        if learner is None or type(learner).logits is not Learner.logits:
+            return torch.cat([self.logits(part, task).double().cpu() for part in x.split(CHUNK)])
+        theta = Parameters(*(tuple(t.double() for t in group) for group in learner.layers))
+        parts = [forward(theta, learner.sigma, p.to(self.device).double()[None]).z[0].cpu() for p in x.split(CHUNK)]
+        z = torch.cat(parts)
+        return z if task is None else z.masked_fill(~self._members(task), float("-inf"))
+
+    def _members(self, task: int) -> Tensor:
+        number = whole("task", task, least=0)
+        if number >= len(self.tasks):
+            raise EFCError(f"task: {number} is not among the {len(self.tasks)} learned so far, counted from 0")
+        return membership([self.tasks[number]], self.n_outputs)[0]
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> None:
+        """Move to a device, and compute in ``dtype`` from now on."""
+        self.setup = Setup(**(vars(self.setup) | {"device": str(device), "dtype": dtype}))
+        self.load_state_dict(self.state_dict())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that determines what comes next, as copies on the CPU."""
+        state = {"tasks": membership(self.tasks, self.n_outputs)} | self.generators.state_dict()
+        if self.kept is not None:
+            state |= {"kept.x": self.kept[0], "kept.y": self.kept[1]}
+        if self.learner is not None:
+            state |= {f"learner.{key}": value for key, value in lasting_state(self.learner).items()}
+        return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the state of one with the same setup; what it has is replaced only if all of it fits."""
+        if "tasks" not in state or "generators" not in state:
+            raise EFCError("state: this is not the state of a learner whose head grows")
+        tasks, learner, kept = state["tasks"].bool(), None, None
+        if len(tasks):
+            learner = self.setup.make(tasks.shape[1])
+            prefix = "learner."
+            own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+            take_over(learner, own, tasks.shape[1])
+            if learner.joint:
+                kept = (state["kept.x"].to(learner.theta), state["kept.y"].to(learner.theta.device))
+        generators = Generators([self.setup.seed], purpose=1)
+        generators.load_state_dict({"generators": state["generators"]})
+        self.learner, self.generators, self.kept = learner, generators, kept
+        self.tasks = [row.nonzero().flatten().tolist() for row in tasks]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"setup": self.setup, "state": self.state_dict()}
+
+    def __setstate__(self, given: dict[str, Any]) -> None:
+        self.setup = given["setup"]
+        self.load_state_dict(given["state"])
+
+
+def membership(tasks: Sequence[Sequence[int]], n_outputs: int) -> Tensor:
+    """(tasks, outputs): whether a task was about an output."""
+    found = torch.zeros(len(tasks), n_outputs, dtype=torch.bool)
+    for row, outputs in zip(found, tasks, strict=True):
+        row[list(outputs)] = True
+    return found

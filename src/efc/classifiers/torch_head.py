@@ -1,0 +1,161 @@
+"""A continual learner as the head of one's own frozen backbone: a torch module that is given tasks, not gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from efc.classifiers.growing import Growing, Setup, usual_head
+from efc.errors import EFCError
+
+
+class EFCHead(nn.Module):
+    """Classes arrive over time; :meth:`learn_task` learns the next ones without forgetting those before.
+
+    It has no parameters that an optimiser could train: it learns by ``method`` (a name of ``efc.learners.LEARNERS``)
+    alone. ``hidden`` layers lie between the features and the outputs; ``head=None`` is ``input_compensated`` where the
+    method takes it. The further arguments are those of :class:`~efc.classifiers.estimators.ContinualClassifier`.
+    Features should be of about unit size.
+
+    Examples:
+        >>> features, labels = torch.randn(40, 16), torch.arange(40) % 2
+        >>> head = EFCHead(n_features=16, epochs=1).learn_task([(features, labels)])  # any iterable of batches
+        >>> head(features).shape  # (batch, classes met so far), columns as in ``head.classes``
+        torch.Size([40, 2])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: Sequence[int] = (1000,),
+        method: str = "efc",
+        *,
+        head: str | None = None,
+        activation: str = "relu",
+        epochs: int = 10,
+        batch_size: int = 64,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        setup = Setup(
+            n_features=n_features,
+            hidden=tuple(hidden),
+            method=method,
+            head=head or usual_head(method),
+            activation=activation,
+            epochs=epochs,
+            batch_size=batch_size,
+            seed=seed,
+            device=str(device),
+            options=dict(options or {}),
+        )
+        self.growing = Growing(setup)
+        self._classes: list[int] = []
+
+    @property
+    def classes(self) -> list[int]:
+        """The labels met so far, in the order of the logits' columns."""
+        return list(self._classes)
+
+    @property
+    def tasks(self) -> list[list[int]]:
+        """The labels of each task so far."""
+        return [[self._classes[k] for k in outputs] for outputs in self.growing.tasks]
+
+    @property
+    def device(self) -> torch.device:
+        return self.growing.device
+
+    def learn_task(self, loader: Iterable[tuple[Tensor, Tensor]]) -> Self:
+        """Learn the next task from batches of (features (B, n_features), integer labels (B,)).
+
+        They are gone through once and held in memory while the task is learned: the importances and the head are found
+        from all of them together. If anything fails, the head stays as it was.
+        """
+        batches = [(self._checked(features).detach(), _checked_labels(labels)) for features, labels in loader]
+        if sum(len(labels) for _, labels in batches) == 0:
+            raise EFCError("learn_task: the loader gave no samples")
+        if any(len(features) != len(labels) for features, labels in batches):
+            raise EFCError("learn_task: a batch has not as many labels as features")
+        x, y = torch.cat([features for features, _ in batches]), torch.cat([labels for _, labels in batches])
+        if not bool(torch.isfinite(x).all()):
+            raise EFCError("learn_task: some features are not finite")
+        found = torch.unique(y).tolist()
+        classes = [*self._classes, *(label for label in found if label not in self._classes)]
+        output = {label: k for k, label in enumerate(classes)}
+        self.growing.learn(x, torch.tensor([output[label] for label in y.tolist()]))
+        self._classes = classes
+        return self
+
+    def forward(self, features: Tensor, task: int | None = None) -> Tensor:
+        """Logits (..., classes) for features (..., n_features); with ``task``, -inf for classes not of that task."""
+        self._checked(features)
+        z = self.growing.logits(features.reshape(-1, features.shape[-1]), task)
+        return z.reshape(*features.shape[:-1], z.shape[-1])
+
+    def predict(self, features: Tensor, task: int | None = None) -> Tensor:
+        """The most likely label of each sample."""
+        if not self._classes:
+            raise EFCError("predict: no task has been learned yet")
+        best = self(features, task).argmax(-1)
+        return torch.tensor(self._classes, device=best.device)[best]
+
+    def extra_repr(self) -> str:
+        s = self.growing.setup
+        return f"{s.n_features}, hidden={s.hidden}, method={s.method!r}, head={s.head!r}, classes={self._classes}"
+
+    def _checked(self, features: Tensor) -> Tensor:
+        n = self.growing.setup.n_features
+        if features.dim() < 1 or features.shape[-1] != n:
+            raise EFCError(f"features: expected (..., {n}), got {tuple(features.shape)}")
+        return features
+
+    # -- how torch moves and stores it -------------------------------------------------------------------------------
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """``.to``, ``.cuda``, ``.double`` hand a function down: what it does to a tensor says where to go."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        dtype = self.growing.setup.dtype
+        probe = fn(torch.zeros(1, dtype=dtype, device=self.device))
+        if (probe.device, probe.dtype) != (self.device, dtype):
+            self.growing.to(probe.device, probe.dtype)
+        return self
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """All plain tensors, so that safetensors takes them as well as torch.save."""
+        state = {"classes": torch.tensor(self._classes, dtype=torch.int64)} | self.growing.state_dict()
+        destination.update({prefix + key: value for key, value in state.items()})
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Tensor],
+        prefix: str,
+        local_metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """The number of classes is the state's; everything the constructor was given must be the same."""
+        state = {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}
+        if "classes" not in state:
+            missing_keys.append(f"{prefix}classes")
+            return
+        classes = state.pop("classes").tolist()
+        try:
+            self.growing.load_state_dict(state)
+        except (EFCError, KeyError, RuntimeError) as problem:
+            error_msgs.append(f"{prefix or 'EFCHead'}: the state does not fit this head: {problem}")
+            return
+        self._classes = classes
+
+
+def _checked_labels(labels: Tensor) -> Tensor:
+    if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise EFCError(f"labels: expected integers (B,), got {labels.dtype} {tuple(labels.shape)}")
+    return labels.long().cpu()

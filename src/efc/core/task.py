@@ -1,0 +1,25 @@
+"""What a learner is told of a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What a learner is told of a task: its training data and which head outputs it concerns."""
+
+    x: Tensor
+    """(N, d_0), shared by all runs."""
+    y: Tensor
+    """(N,) head outputs, as integers."""
+    active: slice
+    """Outputs the head is asked about while training on this task."""
+    new: slice
+    """Outputs that appear for the first time; empty when the task brings none."""
+    steps: int
+    """Training steps to come, for the learning-rate schedule."""
+    groups: tuple[slice, ...] = ()
+    """Where data of several tasks come together: the outputs each sample is asked about are its own task's."""

@@ -1,0 +1,217 @@
+"""Head policies: what happens to the head's rows when a task begins and ends, for every learner alike.
+
+`random` leaves them as they were drawn, `zero` begins at zero. `least_squares` sets the new classes' rows by ridge
+regression of their one-hot targets on the features of the new task alone. `analytic` keeps the second moments of the
+features of all tasks (no samples) and solves the ridge problem over all classes seen, when a task begins and again when
+it ends. `compensated` does the same and lets the moments of old tasks follow the features when these change,
+`input_compensated` follows them more closely with the help of the inputs' moments. In Class-IL this is much of what
+lifts the accuracy off the floor: every result names its head policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from efc.core.network import forward
+from efc.learners.ridge import RidgeMoments
+from efc.learners.state import Stored
+
+if TYPE_CHECKING:
+    from efc.core.task import TaskData
+    from efc.learners.base import Learner
+
+
+class RandomHead(Stored):
+    """Nothing: new rows stay as they were drawn."""
+
+    name = "random"
+    owns_head: ClassVar[bool] = False
+    """Whether rows of old classes, too, are set anew when a task begins."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def trained(self, task: TaskData) -> slice:
+        """The outputs whose loss is descended while the task is learned."""
+        return task.active
+
+    def begin(self, task: TaskData) -> None:
+        return None
+
+    def end(self, task: TaskData) -> None:
+        return None
+
+    def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
+        """Moments of the task's features as the network makes them now, with one-hot targets over ``classes``."""
+        me = self.learner
+        d, C = me.layout.sizes[-2], classes.stop - classes.start
+        found = RidgeMoments(me.runs, d, C, me.theta.device)
+        return found.add((forward(me.layers, me.sigma, x).r[-1], y) for x, y in me.passes(task, classes))
+
+    def write(self, moments: RidgeMoments, classes: slice, targets: slice = slice(None)) -> None:
+        """Put the solution for ``targets`` into the rows ``classes`` of the head."""
+        me = self.learner
+        W, b = moments.solve(me.per_run("ridge", me.options.ridge).double(), targets)
+        me.layers.weights[-1][:, classes] = W.to(me.theta.dtype)
+        me.layers.biases[-1][:, classes] = b.to(me.theta.dtype)
+
+
+class ZeroHead(RandomHead):
+    """New rows start at zero: with what keeps old activity's answers as they are, new classes stay silent on it."""
+
+    name = "zero"
+
+    def begin(self, task: TaskData) -> None:
+        self.learner.layers.weights[-1][:, task.new] = 0.0
+        self.learner.layers.biases[-1][:, task.new] = 0.0
+
+
+class LeastSquaresHead(RandomHead):
+    """New rows by ridge regression on the features of the new task alone."""
+
+    name = "least_squares"
+
+    def begin(self, task: TaskData) -> None:
+        if task.new.stop > task.new.start:
+            self.write(self.moments(task, task.new), task.new)
+
+
+class AnalyticHead(RandomHead):
+    """All rows seen so far by ridge regression on the moments of all tasks, each taken when its task ended."""
+
+    name = "analytic"
+    owns_head = True
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        d, C = learner.layout.sizes[-2:]
+        self.total = RidgeMoments(learner.runs, d, C, learner.theta.device)
+        self.seen = torch.tensor(0)
+
+    def begin(self, task: TaskData) -> None:
+        self._solve(task, RandomHead.moments(self, task, self._all()).merge(self.kept()))
+
+    def end(self, task: TaskData) -> None:
+        self.total = self.moments(task, self._all()).merge(self.total)
+        self._solve(task, self.kept())
+
+    def kept(self) -> RidgeMoments:
+        """The moments of the tasks so far, of what the head reads."""
+        return self.total
+
+    def _all(self) -> slice:
+        return slice(0, self.learner.layout.sizes[-1])
+
+    def _solve(self, task: TaskData, moments: RidgeMoments) -> None:
+        """Set the rows of all classes seen from the moments of all tasks."""
+        self.seen = self.seen.clamp_min(task.active.stop)
+        rows = slice(0, int(self.seen))
+        self.write(moments, rows, targets=rows)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.total.state_dict() | {"seen": self.seen}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.total.load_state_dict(state)
+        self.seen = state["seen"].cpu().clone()
+
+
+class CompensatedHead(AnalyticHead):
+    """The analytic head whose moments of old tasks follow the drift of the features.
+
+    While a task is learned the features change, and the moments of the tasks before no longer fit them. How they change
+    is seen on the task's own data: the change ``h_new - h_old`` is fitted by ridge regression on ``[h_old 1]`` (ridge
+    ``drift_ridge``, per sample), and the old moments are carried along. Of what the data do not show it says "no
+    change"; where the features stay as they are this is the analytic head, bit for bit. No sample is kept: at the
+    task's start a copy of the parameters, for its end.
+
+    The features are trained to tell the task's own classes apart, not these from all others: the rows of old classes
+    are solved for anyway, and pushing them down on new data would only move the features. A learner that replays
+    samples of old classes trains all of them.
+    """
+
+    name = "compensated"
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.before = learner.theta.clone()
+
+    def trained(self, task: TaskData) -> slice:
+        own = slice(int(task.y.min()), int(task.y.max()) + 1)
+        return task.active if self.learner.replays_old_classes else own
+
+    def begin(self, task: TaskData) -> None:
+        self.before = self.learner.theta.clone()
+        super().begin(task)
+
+    def end(self, task: TaskData) -> None:
+        if bool(self.total.n > 0):
+            self.total.carry(*self._drift(task))
+        super().end(task)
+
+    def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
+        """W (R, d, .) and b (R, d) of the change of the features since the task began."""
+        me = self.learner
+        old, found = me.layout.views(self.before), self._empty(me.layout.sizes[-2])
+        for x, _ in me.passes(task, task.active):
+            h = forward(old, me.sigma, x).r[-1].double()
+            self._take_in(found, x, h, forward(me.layers, me.sigma, x).r[-1].double() - h)
+        return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
+
+    def _empty(self, targets: int) -> RidgeMoments:
+        """Moments, before any sample, of what the drift is seen from."""
+        return RidgeMoments(self.learner.runs, self.learner.layout.sizes[-2], targets, self.learner.theta.device)
+
+    def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
+        """Add samples with inputs x (R, B, d_0), features h and targets Y to such moments."""
+        found.add([(h, Y)])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return super().state_dict() | {"before": self.before}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self.before = state["before"].to(self.before.device, self.before.dtype, copy=True)
+
+
+class InputCompensatedHead(CompensatedHead):
+    """The compensated head that sees the drift of the features from the inputs, too.
+
+    The features' change is fitted on ``[x h_old 1]`` instead of ``[h_old 1]``: the inputs do not drift, and a layer's
+    change is closer to a linear function of both than of its own rates. That takes the moments of ``[x h]``, a square
+    matrix of inputs plus features, instead of those of h.
+    """
+
+    name = "input_compensated"
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.total = self._empty(learner.layout.sizes[-1])
+
+    def kept(self) -> RidgeMoments:
+        return self.total.of_last(self.learner.layout.sizes[-2])
+
+    def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
+        me = self.learner
+        found = self._empty(classes.stop - classes.start)
+        for x, y in me.passes(task, classes):
+            self._take_in(found, x, forward(me.layers, me.sigma, x).r[-1], y)
+        return found
+
+    def _empty(self, targets: int) -> RidgeMoments:
+        sizes = self.learner.layout.sizes
+        return RidgeMoments(self.learner.runs, sizes[0] + sizes[-2], targets, self.learner.theta.device)
+
+    def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
+        found.add_with_inputs(x[0], h, Y)  # a task's data are the same for all runs
+
+
+POLICIES: dict[str, type[RandomHead]] = {
+    cls.name: cls
+    for cls in (RandomHead, ZeroHead, LeastSquaresHead, AnalyticHead, CompensatedHead, InputCompensatedHead)
+}
+HEADS = tuple(POLICIES)
+"""The head policies by name."""

@@ -1,0 +1,1 @@
+"""The paper: its published figures, and the table of `efc bench paper`."""

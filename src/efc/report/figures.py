@@ -1,0 +1,309 @@
+"""Figures for a paper, `efc plot`: one or two columns wide, legible in grey and to all eyes. Needs matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from efc.errors import EFCError, choose
+from efc.metrics import Array
+from efc.report.course import Course, Curves, course
+from efc.report.labels import differences, method_label
+from efc.report.style import COLOURS, LINES, MARKERS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = ("matrix", "curves", "confusion", "effort")
+FORMATS = ("pdf", "svg", "png")
+WIDTHS = {"column": 3.4, "page": 7.0}
+"""Inches: one column of a paper with two, and both."""
+PANEL = 1.62
+"""Inches a heat map takes at least."""
+MOST_ROWS = 60
+MOST_COURSES = 9
+"""Rows of which the course of control can be drawn: each takes several panels."""
+FONT = 7
+
+
+def draw(document: dict[str, Any], kind: str, width: str = "column") -> Figure:
+    """The figure of a results document."""
+    choose("--kind", kind, KINDS)
+    choose("--width", width, WIDTHS)
+    rows = [row | {"differs": text} for row, text in zip(document["rows"], differences(document["rows"]), strict=True)]
+    if len(rows) > MOST_ROWS:
+        raise EFCError(f"--kind: {len(rows)} rows are too many for one figure (at most {MOST_ROWS}); use --where")
+    inches = WIDTHS[width]
+    if kind == "curves":
+        return _curves(rows, inches)
+    if kind == "effort":
+        return _efforts(rows, inches)
+    if kind == "matrix":
+        return _heat_maps(rows, [_mean_matrix(row) for row in rows], [_task_names(row) for row in rows], inches,
+                          ("tested on task", "after task"), "accuracy, %")  # fmt: skip
+    shares = [_confusion(row) for row in rows]
+    return _heat_maps(rows, shares, [_class_names(row) for row in rows], inches, ("answered", "shown"), "answers, %")
+
+
+def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
+    """One heat map per row: accuracy on task j (columns) after learning task i (rows), mean over seeds."""
+    rows = document["rows"]
+    columns = min(3, len(rows))
+    lines = -(-len(rows) // columns)
+    figure = new_figure((3.1 * columns + 0.9, 3.4 * lines))
+    axes = figure.subplots(lines, columns, squeeze=False)
+    image = None
+    for axis, row in zip(axes.flat, rows, strict=False):
+        A = np.array(row["accuracy_matrix"], dtype=float).mean(0)
+        image = axis.imshow(A, vmin=0, vmax=100, cmap="cividis")
+        for (i, j), value in np.ndenumerate(A):
+            if not np.isnan(value):
+                axis.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=8, color="w" if value < 60 else "k")
+        names = [" ".join(task) if len(" ".join(task)) <= 5 else str(k + 1) for k, task in enumerate(row["tasks"])]
+        axis.set_xticks(range(len(names)), names, fontsize=8)
+        axis.set_yticks(range(len(names)), names, fontsize=8)
+        accuracy = row["accuracy"]
+        axis.set_title(
+            f"{method_label(row)}, {row['head'].replace('_', '-')} head, {row['scenario']}-IL\n"
+            f"{accuracy['mean']:.1f} ± {accuracy['std']:.1f} %",
+            fontsize=9,
+        )
+        axis.set_xlabel("tested on", fontsize=8)
+        axis.set_ylabel("after learning", fontsize=8)
+    for axis in axes.flat[len(rows) :]:
+        axis.set_axis_off()
+    if image is not None:
+        figure.colorbar(image, ax=axes, label="accuracy, %", shrink=min(0.7, 1.4 / lines), aspect=25)
+    figure.savefig(path, dpi=150)
+
+
+def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
+    """Mean accuracy over the tasks seen, after each task: one panel per data set and scenario, one legend for all."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_group(row), []).append(row)
+    methods = list(dict.fromkeys(f"{method_label(row)} {row['differs']}" for row in rows))
+    heads = list(dict.fromkeys(row["head"] for row in rows))
+    across = min(len(groups), 1 if width < 5 else 3)
+    down = math.ceil(len(groups) / across)
+    names = list(dict.fromkeys(_label(row) for row in rows))
+    legend_columns = max(1, int(width / (0.38 + 0.046 * max(map(len, names)))))
+    legend = 0.14 * math.ceil(len(names) / legend_columns) + 0.1
+    figure = new_figure((width, 2.1 * down + legend))
+    axes = figure.subplots(down, across, squeeze=False)
+    lines: dict[str, Any] = {}
+    for axis, (title, members) in zip(axes.flat, groups.items(), strict=False):
+        for row in members:
+            A = np.array(row["accuracy_matrix"], dtype=float)
+            each = np.nanmean(A, axis=2)
+            m, h = methods.index(f"{method_label(row)} {row['differs']}"), heads.index(row["head"])
+            x, mean = np.arange(1, each.shape[1] + 1), each.mean(0)
+            style = {"color": COLOURS[m % len(COLOURS)], "linestyle": LINES[h % len(LINES)]}
+            (line,) = axis.plot(x, mean, marker=MARKERS[m % len(MARKERS)], markersize=3, linewidth=1, **style)
+            if len(each) > 1:
+                std = each.std(0, ddof=1)
+                axis.fill_between(x, mean - std, mean + std, color=style["color"], alpha=0.15, linewidth=0)
+            lines.setdefault(_label(row), line)
+        axis.set_title(title, fontsize=FONT)
+        axis.set_ylim(top=101)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        _style(axis, "tasks learned", "accuracy, %")
+        axis.grid(linewidth=0.3)
+    _hide_rest(axes, len(groups))
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center", ncols=legend_columns, fontsize=FONT - 1, frameon=False
+    )
+    return figure
+
+
+def _heat_maps(
+    rows: Sequence[dict[str, Any]],
+    values: Sequence[Array],
+    names: Sequence[list[str]],
+    width: float,
+    titles: tuple[str, str],
+    bar: str,
+) -> Figure:
+    """One heat map per row, and one colour bar for all; numbers in the cells where they can be read."""
+    across = min(len(rows), int(width / PANEL))
+    down = math.ceil(len(rows) / across)
+    panel = (width - 0.45) / max(across, 2)
+    figure = new_figure((width, down * (panel + 0.32)))
+    axes = figure.subplots(down, across, squeeze=False)
+    image = None
+    for axis, row, z, labels in zip(axes.flat, rows, values, names, strict=False):
+        image = axis.imshow(z, vmin=0, vmax=100, cmap="cividis")
+        n = len(z)
+        if n <= 10:
+            size = min(6.5, 36 / n)
+            for (i, j), value in np.ndenumerate(z):
+                if not np.isnan(value):
+                    colour = "w" if value < 55 else "k"
+                    axis.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=size, color=colour)
+        kept = range(0, n, math.ceil(n / 10))
+        texts = [_short(labels[k], 8) for k in kept]
+        slanted = sum(map(len, texts)) * 0.06 > panel * 0.7
+        axis.set_xticks(kept, texts, rotation=90 if slanted else 0)
+        axis.set_yticks(kept, texts)
+        accuracy = row["accuracy"]
+        spread = f" ± {accuracy['std']:.1f}" if len(row["seeds"]) > 1 else ""
+        title = [_short(_label(row), 28), f"{_short(_group(row), 20)}: {accuracy['mean']:.1f}{spread}"]
+        axis.set_title("\n".join(title), fontsize=FONT - 1)
+        _style(axis, *titles)
+    _hide_rest(axes, len(rows))
+    if image is not None:
+        colours = figure.colorbar(image, ax=axes, aspect=25, shrink=min(1.0, 2 / down), pad=0.02)
+        colours.set_label(bar, fontsize=FONT)
+        colours.ax.tick_params(labelsize=FONT - 1, width=0.5, length=2)
+        colours.outline.set_linewidth(0.5)
+    return figure
+
+
+def _efforts(rows: Sequence[dict[str, Any]], width: float) -> Figure:
+    """How control went, for every row with an equilibrium: psi and gamma in a panel per layer, unsettled below them."""
+    found = [(row, path) for row in rows if (path := course(row)) is not None]
+    if not found:
+        raise EFCError(
+            "--kind: 'effort' shows how EFC's control went, and no run here has an equilibrium or its record"
+        )
+    if len(found) > MOST_COURSES:
+        raise EFCError(f"--kind: effort of {len(found)} rows is too much (at most {MOST_COURSES}); use --where")
+    across = min(len(found), 1 if width < 5 else 3)
+    down = math.ceil(len(found) / across)
+    panels = 1 + max(len(path.layers) for _, path in found)
+    figure = new_figure((width, down * (0.72 * panels + 0.55) + 0.25))
+    axes = figure.subplots(down * panels, across, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    lines: dict[str, Any] = {}
+    for k, (row, path) in enumerate(found):
+        top = k // across * panels
+        own = axes[top : top + len(path.layers) + 1, k % across]
+        lines |= _effort(list(own), row, path)
+        title = f"{_short(_label(row), 28 if across > 1 else 40)}\n{_short(_group(row), 40)}"
+        own[0].set_title(title, fontsize=FONT - 1, pad=10)
+    figure.align_ylabels()
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=2, fontsize=FONT - 1, frameon=False)
+    return figure
+
+
+def _effort(axes: Sequence[Axes], row: dict[str, Any], path: Course) -> dict[str, Any]:
+    """One row's panels; returns a line of each signal for the legend. The layers have one scale, to be compared."""
+    bottom, top = _signal_limits(path)
+    lines = {}
+    for i, (axis, name) in enumerate(zip(axes, [*path.layers, "unsettled, %"], strict=True)):
+        axis.set_axis_on()
+        if i < len(path.layers):
+            _logarithmic(axis, bottom, top)
+            lines[r"$\psi$, asked by learning"] = _course(axis, path, path.psi, i, 0)
+            lines[r"$\gamma$, answered by preservation"] = _course(axis, path, path.gamma, i, 1)
+        else:
+            _course(axis, path, path.unsettled, 0, 2)
+            axis.set_ylim(0, None if path.unsettled.mean.max() > 0 else 1)
+        for border in path.borders:
+            axis.axvline(border, color="0.4", linewidth=0.6, linestyle=":")
+        axis.set_xlim(0.5, len(path.at) + 0.5)
+        axis.locator_params(axis="x", integer=True)
+        last = i == len(path.layers)
+        _style(axis, "epoch" if last else "", name)
+        axis.tick_params(labelbottom=last, which="both")
+        axis.tick_params(which="minor", width=0.3, length=1, labelleft=False)
+        axis.grid(linewidth=0.3, axis="y")
+    edges = [0.5, *path.borders, len(path.at) + 0.5]
+    names = [_short(name, 8) for name in _task_names(row)]
+    every = math.ceil(sum(map(len, names)) / 40)
+    for t in range(0, len(names), every):
+        place = (edges[t] + edges[t + 1]) / 2
+        axes[0].text(place, 1.03, names[t], transform=axes[0].get_xaxis_transform(), ha="center", fontsize=FONT - 2)
+    return lines
+
+
+def _logarithmic(axis: Axes, bottom: float, top: float) -> None:
+    """Every power of ten is named; where there are too few of them, twos and fives as well."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_yscale("log")
+    axis.set_ylim(bottom, top)
+    wide = top / bottom > 30
+    axis.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=8))
+    if not wide:
+        axis.yaxis.set_major_formatter("{x:g}")
+
+
+def _course(axis: Axes, path: Course, curves: Curves, layer: int, style: int) -> Any:
+    """Mean and band; on a logarithmic axis what is not above zero has no place."""
+    mean, std = curves.mean[layer], curves.std[layer]
+    if axis.get_yscale() == "log":
+        mean = np.where(mean > 0, mean, np.nan)
+    look: dict[str, Any] = {"color": COLOURS[style], "linestyle": LINES[style % 2], "linewidth": 1, "markersize": 2}
+    (line,) = axis.plot(path.at, mean, marker=MARKERS[style] if len(mean) <= 40 else "", **look)
+    low = np.maximum(mean - std, axis.get_ylim()[0] if axis.get_yscale() == "log" else 0.0)
+    axis.fill_between(path.at, low, mean + std, color=look["color"], alpha=0.15, linewidth=0)
+    return line
+
+
+def _signal_limits(path: Course) -> tuple[float, float]:
+    """Down to the smallest mean, but no further than five decades."""
+    means = np.concatenate([path.psi.mean, path.gamma.mean])
+    over = means + np.concatenate([path.psi.std, path.gamma.std])
+    positive = means[means > 0]
+    if not len(positive):
+        return 1e-3, 1.0
+    top = 1.4 * float(np.nanmax(over))
+    return max(float(positive.min()) / 1.3, top / 1e5), top
+
+
+def _style(axis: Axes, x: str, y: str) -> None:
+    axis.set_xlabel(x, fontsize=FONT, labelpad=2)
+    axis.set_ylabel(y, fontsize=FONT, labelpad=2)
+    axis.tick_params(labelsize=FONT - 1, width=0.5, length=2, pad=1.5)
+    for spine in axis.spines.values():
+        spine.set_linewidth(0.5)
+
+
+def _hide_rest(axes: Any, used: int) -> None:
+    for axis in axes.flat[used:]:
+        axis.set_axis_off()
+
+
+def _mean_matrix(row: dict[str, Any]) -> Array:
+    return np.asarray(np.array(row["accuracy_matrix"], dtype=float).mean(0))
+
+
+def _confusion(row: dict[str, Any]) -> Array:
+    """All seeds together, as per cent of the samples shown (rows)."""
+    counts = np.array(row["confusion"], dtype=float).sum(0)
+    total = counts.sum(1, keepdims=True)
+    return np.asarray(np.divide(100 * counts, total, out=np.full_like(counts, np.nan), where=total > 0))
+
+
+def _task_names(row: dict[str, Any]) -> list[str]:
+    names = [" ".join(task) for task in row["tasks"]]
+    return names if max(map(len, names)) <= 5 else [str(k + 1) for k in range(len(names))]
+
+
+def _class_names(row: dict[str, Any]) -> list[str]:
+    if row["scenario"] == "domain":
+        return [str(k + 1) for k in range(len(row["confusion"][0]))]
+    return [name for task in row["tasks"] for name in task]
+
+
+def _label(row: dict[str, Any]) -> str:
+    own = f" [{row['differs']}]" if row["differs"] else ""
+    return _short(f"{method_label(row)}{own}, {row['head'].replace('_', '-')}", 40)
+
+
+def _group(row: dict[str, Any]) -> str:
+    data = row["dataset"] if row["encoder"] == "none" else f"{row['dataset']} ({row['encoder']})"
+    return f"{_short(data, 30)}, {row['scenario']}-IL"
+
+
+def _short(text: str, length: int) -> str:
+    """Cut, and without what matplotlib would read as mathematics."""
+    cut = text if len(text) <= length else text[: length - 1] + "…"
+    return cut.replace("$", r"\$")

@@ -1,0 +1,1 @@
+"""Searching for good settings on validation data."""
