@@ -50,7 +50,7 @@ TRAINED = [name for name in LEARNERS if LEARNERS[name].takes_steps]
 
 def with_options(name: str, **changes: Any) -> Any:
     """A method's options for the toy stream, some changed."""
-    base = {key: value for key, value in OPTIONS[name].to_mapping().items() if key != "preset"}
+    base = {key: value for key, value in OPTIONS[name].to_mapping().items() if key != "variant"}
     return type(OPTIONS[name])(**(base | changes))
 
 

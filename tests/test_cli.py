@@ -154,7 +154,7 @@ def test_all_methods_in_one_table(tmp_path: Path) -> None:
 
 def test_a_variant_is_named_and_its_values_yield_to_given_ones(tmp_path: Path) -> None:
     done = efc(
-        *QUICK, "--methods", "efc,ewc", "--head", "least_squares", "--set", "efc.preset=reference",
+        *QUICK, "--methods", "efc,ewc", "--head", "least_squares", "--set", "efc.variant=reference",
         "--set", "efc.beta=2", "--set", "ewc.strength=inf", "--out", "o", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -225,9 +225,9 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "list per run": (["--set", "efc.beta=[1, 2]"], r"efc.beta: one value, please"),
     "swapped letters": (["--methods", "ecf"], r"did you mean 'efc'"),
     "own method": (["--methods", "nomodule:Mine"], r"methods: there is no module or file 'nomodule'"),
-    "preset": (
-        ["--set", "efc.preset=refrence"],
-        r"efc.preset: unknown value 'refrence' .*'reference'\?",
+    "variant": (
+        ["--set", "efc.variant=refrence"],
+        r"efc.variant: unknown value 'refrence' .*'reference'\?",
     ),
     "preservation": (["--set", "efc.preservation=ewcc"], r"efc.preservation: unknown value 'ewcc'"),
     "strength": (["--set", "ewc.strength=-1"], r"ewc.strength: must be at least 0, got -1"),

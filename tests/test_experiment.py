@@ -60,7 +60,7 @@ def test_the_papers_method_is_a_variant_and_a_row_of_its_own() -> None:
     quick = {"dataset": "digits", "head": "least_squares", "seeds": 2, "epochs": 2}
     chosen = find_preset("digits", "class", "efc-paper", "least_squares")
     [by_name] = efc.run(methods="efc-paper", **quick)["rows"]
-    [by_variant] = efc.run(methods="efc", **quick, efc=chosen | {"preset": "paper"})["rows"]
+    [by_variant] = efc.run(methods="efc", **quick, efc=chosen | {"variant": "paper"})["rows"]
     assert by_name["accuracy"]["per_seed"] == by_variant["accuracy"]["per_seed"]
     assert (by_name["method"], by_variant["variant"]) == ("efc-paper", "paper")
     assert by_name["config"]["options"]["pull"] == 0
@@ -75,7 +75,7 @@ def test_what_was_there_before_activity_was_remembered_gives_the_same_numbers(
     method: str, head: str, scenario: str, variant: str, accuracy: list[float]
 ) -> None:
     """Recorded before the change: digits, shipped options, two seeds. `efc-paper` was `efc`."""
-    section = {} if variant == "none" else {method: {"preset": variant}}
+    section = {} if variant == "none" else {method: {"variant": variant}}
     [row] = efc.run(dataset="digits", methods=method, head=head, scenario=scenario, seeds=2, **section)["rows"]
     assert row["accuracy"]["per_seed"] == pytest.approx(accuracy, abs=0.6)  # one or two of 360 pictures: another CPU
 

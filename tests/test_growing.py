@@ -25,7 +25,7 @@ CASES = [
 
 
 def setup(method: str, head: str = "least_squares", **changes: Any) -> Setup:
-    given = {key: value for key, value in OPTIONS[method].to_mapping().items() if key != "preset"}
+    given = {key: value for key, value in OPTIONS[method].to_mapping().items() if key != "variant"}
     options = given | changes.pop("options", {})
     base: dict[str, Any] = {"epochs": 2, "batch_size": 8, "seed": 1, "dtype": torch.float64}
     return Setup(SIZES[0], SIZES[1:-1], method, head, options=options, **(base | changes))

@@ -21,6 +21,19 @@ class Taken(SGD):
     name = "ewc"
 number = 3
 """
+INCOMPLETE = """
+from efc.learners import GradientLearner, Learner
+class Half(GradientLearner):
+    pass
+class Nothing(Learner):
+    pass
+class Descends(Learner):
+    def descent(self, x, y):
+        return {}
+class DescendsAndRemembers(Descends):
+    def consolidate(self, task):
+        pass
+"""
 
 
 @pytest.fixture
@@ -31,7 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "own_module.py").write_text(OWN)
     (tmp_path / "broken.py").write_text("import nothing_of_the_kind\n")
-    (tmp_path / "incomplete.py").write_text("from efc.learners import Learner\nclass Half(Learner):\n    pass\n")
+    (tmp_path / "incomplete.py").write_text(INCOMPLETE)
     return tmp_path
 
 
@@ -66,6 +79,9 @@ def test_runs_with_its_own_section_and_comes_back_from_its_configuration(here: P
         ("own_module:Taken", "methods: own_module:Taken calls itself 'ewc', which is taken"),
         ("broken:Mine", "methods: broken cannot be imported: ModuleNotFoundError: .*nothing_of_the_kind"),
         ("incomplete:Half", "methods: incomplete:Half lacks the method descent"),
+        ("incomplete:Nothing", "methods: incomplete:Nothing lacks the method consolidate"),
+        ("incomplete:Descends", r"methods: incomplete:Descends has a `descent`; .* efc\.learners\.GradientLearner$"),
+        ("incomplete:DescendsAndRemembers", r"derives from efc\.learners\.GradientLearner$"),
         ("own_module:", "methods: expected module:Name or file.py:Name"),
     ],
 )

@@ -11,14 +11,16 @@ import torch
 from efc.errors import EFCError
 from efc.learners import EFC, SGD, EFCOptions, Options, TaskData
 from efc.streams import Stream
-from efc.training.loop import Training, orders, train
+from efc.training.loop import Training, batches, train
 from tasks import toy_stream
 
 
 def test_every_run_sees_every_sample_once_in_its_own_order() -> None:
     def epoch(seeds: list[int]) -> torch.Tensor:
         generators = [torch.Generator().manual_seed(s) for s in seeds]
-        return orders(23, generators)
+        found = batches(23, 7, generators)
+        assert [batch.shape for batch in found] == [(len(seeds), size) for size in (7, 7, 7, 2)]
+        return torch.cat(found, 1)
 
     both = epoch([4, 9])
     assert torch.equal(both.sort(1).values, torch.arange(23).expand(2, -1))

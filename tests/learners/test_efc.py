@@ -189,18 +189,18 @@ def test_a_function_goes_through_a_file_by_its_name() -> None:
     assert learner.memory is None
 
 
-def test_presets_fill_what_is_not_given() -> None:
+def test_variants_fill_what_is_not_given() -> None:
     for name, values in ABLATIONS.items():
-        for options in (EFCOptions(preset=name), EFCOptions.from_mapping({"preset": name})):
+        for options in (EFCOptions(variant=name), EFCOptions.from_mapping({"variant": name})):
             assert {key: getattr(options, key) for key in values} == values
-            assert options.preset == name
-    mine = EFCOptions.from_mapping({"preset": "reference", "beta": 3.0, "output": "softmax"})
+            assert options.variant == name
+    mine = EFCOptions.from_mapping({"variant": "reference", "beta": 3.0, "output": "softmax"})
     assert (mine.beta, mine.output, mine.form) == (3.0, "softmax", "bounded")
     assert EFCOptions.from_mapping(mine.to_mapping()) == mine
 
 
 def test_reference_never_moves_its_head_and_modulates_by_a_tenth_at_most() -> None:
-    learner = make("efc", options=EFCOptions.from_mapping({"preset": "reference", "lr": 1e-2}))
+    learner = make("efc", options=EFCOptions.from_mapping({"variant": "reference", "lr": 1e-2}))
     task = toy_stream("class", dtype=torch.float64).data(0, 10)
     learner.begin_task(task)
     head = learner.layers.weights[-1].clone()

@@ -16,7 +16,7 @@ from torch import Tensor
 from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, SGD, DEROptions, EFCOptions, FullFisher, FullFisherOptions, Options
 from efc.learners.frozen import Frozen, FrozenOptions
-from efc.training.loop import orders, train
+from efc.training.loop import batches, train
 from learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
 from tasks import toy_stream
 
@@ -132,7 +132,7 @@ def test_learns_a_separable_stream_and_leaves_inactive_outputs_alone(name: str, 
     unseen = learner.layers.weights[-1][:, task.active.stop :].clone()
     learner.begin_task(task)
     for _ in range(20):
-        for index in orders(len(task.y), [torch.Generator().manual_seed(s) for s in (0, 1)]).split(8, dim=1):
+        for index in batches(len(task.y), 8, [torch.Generator().manual_seed(s) for s in (0, 1)]):
             learner.step(task.x[index], task.y[index])
     learner.end_task(task)
     predicted = learner.logits(task.x, task.active).argmax(-1) + task.active.start
@@ -238,8 +238,8 @@ def test_sgd_gradient_equals_autograd() -> None:
         (lambda: EFCOptions(feedback_options={"nose": 1}), "feedback_options.nose: .*'noise'"),
         (lambda: EFCOptions.from_mapping({"bta": 1}), "bta: no such option.*'beta'"),
         (lambda: EFCOptions(preservation="swi"), "preservation: .*'si'"),
-        (lambda: EFCOptions(preset="referenz"), "preset: .*'reference'"),
-        (lambda: EFCOptions.from_mapping({"preset": "referenz"}), "preset: .*'reference'"),
+        (lambda: EFCOptions(variant="referenz"), "variant: .*'reference'"),
+        (lambda: EFCOptions.from_mapping({"preset": "referenz"}), "variant: .*'reference'"),
         (lambda: DEROptions(buffer=2.5), "buffer: must be a whole number, got 2.5"),
         (lambda: DEROptions(buffer=0), "buffer: must be above 0, got 0"),
         (lambda: SGD(SIZES, []), "seeds"),

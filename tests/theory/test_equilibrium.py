@@ -30,7 +30,7 @@ from efc.theory.experiments.equilibrium import (
     trajectory_numbers,
 )
 from efc.theory.finding import Verdict
-from efc.theory.flows import LOOKS, balance, descend_effort, follow_local_rule, pull, record
+from efc.theory.flows import LOOKS, balance, descend_effort, follow_local_rule, record
 from efc.theory.situation import HEAD_BETA, KAPPA, LAMBDA, Situation, one_hot
 from helpers import Problem as Random
 
@@ -104,7 +104,7 @@ def test_planted_the_local_rule_rests_where_psi_is_minus_gamma(tiny: Situation) 
         return KAPPA * LAMBDA * (y[0].numpy() - p) - strength * d
 
     d = root(equations, np.zeros(4), tol=1e-14).x
-    rest = follow_local_rule(s, start, pull(s, 0, [beta]), x.unsqueeze(0), y.unsqueeze(0), 800)
+    rest = follow_local_rule(s, start, s.pull(0, [beta], start), x.unsqueeze(0), y.unsqueeze(0), 800)
     moved = rest.solution.system.free.z[0, 0].numpy() - z_0
     np.testing.assert_allclose(moved, d, rtol=1e-3, atol=1e-3 * np.abs(d).max())
     found = balance(rest.solution)
@@ -118,19 +118,19 @@ def test_planted_without_importance_it_learns_on(tiny: Situation) -> None:
     s = flat_situation(tiny, 0.0)
     x, y = s.B.x[:1], one_hot(s.B.y[:1], s.classes, s.theta_A[0])
     both = [t.unsqueeze(0).expand(2, -1, -1).contiguous() for t in (x, y)]
-    rest = follow_local_rule(s, s.theta_A[0], pull(s, 0, [0.0, 100.0]), *both, 200)  # type: ignore[arg-type]
+    rest = follow_local_rule(s, s.theta_A[0], s.pull(0, [0.0, 100.0], s.theta_A), *both, 200)  # type: ignore[arg-type]
     torch.testing.assert_close(rest.theta[0], rest.theta[1])
     losses = rest.loss[:, 1].tolist()
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.7 * losses[0]
-    held = follow_local_rule(s, s.theta_A[0], pull(s, 0, [0.0, 100.0], floor=1.0), *both, 200)  # type: ignore[arg-type]
+    held = follow_local_rule(s, s.theta_A[0], s.pull(0, [0.0, 100.0], s.theta_A, floor=1.0), *both, 200)  # type: ignore[arg-type]
     torch.testing.assert_close(held.theta, rest.theta)  # a floor of a share of nothing
 
 
 def test_pull_and_its_floor(tiny: Situation) -> None:
     s = tiny
     D = s.diagonal()[1]
-    plain, floored = pull(s, 1, [2.0, 5.0]), pull(s, 1, [2.0, 5.0], floor=1.0)
+    plain, floored = (s.pull(1, [2.0, 5.0], s.theta_A.double(), floor=floor) for floor in (0.0, 1.0))
     head = sum(t.numel() for t in s.layout.views(s.theta_A[:1]).weights[-1:]) + s.layout.sizes[-1]
     torch.testing.assert_close(plain[1][:-head], 5 * D[:-head])
     torch.testing.assert_close(plain[0][-head:], 2 * HEAD_BETA * D[-head:])

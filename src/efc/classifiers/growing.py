@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import SupportsIndex, TypedDict
 
 import torch
 from torch import Tensor
@@ -16,16 +16,28 @@ from efc.environment import pick_device
 from efc.errors import EFCError, choose
 from efc.learners import Learner, Options, TaskData, find_learner
 from efc.learners.base import CHUNK
+from efc.learners.options import Values
 from efc.learners.state import Generators
-from efc.training.loop import few_threads, orders
-
-FREE = ("lr", "beta", "strength", "pull", "mu")
-"""Options that may be changed between two tasks: nothing that is kept depends on them."""
+from efc.training.loop import batches, few_threads
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a learner is made of, and how it is trained; checked when it is made."""
+    """What a learner is made of, and how it is trained; checked when it is made.
+
+    Args:
+        n_features: length of an input.
+        hidden: widths of the hidden layers.
+        method: name of the method, or one's own as ``module:Class``.
+        head: name of the head policy.
+        activation: name of the hidden units' activation.
+        epochs: passes over each task's data.
+        batch_size: samples in a step.
+        seed: of the initial weights, and of the order of samples.
+        device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        dtype: ``torch.float32`` or ``torch.float64``.
+        options: the method's options, those that are not to have their default value.
+    """
 
     n_features: int
     hidden: tuple[int, ...]
@@ -37,7 +49,7 @@ class Setup:
     seed: int = 0
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for width in self.hidden:
@@ -57,11 +69,11 @@ class Setup:
     def checked_options(self) -> Options:
         return self.learner_type.options_type.from_mapping(self.options)
 
-    def lasting(self) -> dict[str, Any]:
+    def lasting(self) -> dict[str, object]:
         """What must be the same from task to task."""
-        names = ("n_features", "method", "head", "activation", "seed")
-        options = {key: value for key, value in self.options.items() if key not in FREE}
-        options["pull"] = self.checked_options().remembers  # with no pull at all, no activity is remembered
+        names, checked = ("n_features", "method", "head", "activation", "seed"), self.checked_options()
+        options = {key: value for key, value in checked.named(self.options).items() if key not in checked.changeable()}
+        options["pull"] = checked.remembers  # with no pull at all, no activity is remembered
         return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
 
     def make(self, n_outputs: int) -> Learner:
@@ -82,12 +94,18 @@ def usual_head(method: str) -> str:
     return "input_compensated" if "input_compensated" in learner.heads else learner.shipped_head
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
+def whole(name: str, value: object, least: int = 1) -> int:
     """A whole number of at least ``least``; numpy's count too."""
-    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not is_whole or int(value) < least:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or int(value) < least:
         raise EFCError(f"{name}: must be a whole number of at least {least}, got {value!r}")
     return int(value)
+
+
+class Pickled(TypedDict):
+    """What of a :class:`Growing` goes into a pickle."""
+
+    setup: Setup
+    state: dict[str, Tensor]
 
 
 class Growing:
@@ -95,6 +113,9 @@ class Growing:
 
     Classes are numbered by the caller in the order in which they appear; a new one takes the head's next output. A task
     that fails, or is interrupted, leaves everything as it was before it.
+
+    Args:
+        setup: what the learner is made of, and how it is trained.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -153,7 +174,7 @@ class Growing:
         task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps)
         learner.begin_task(task)
         for _ in range(setup.epochs if learner.takes_steps else 0):
-            for index in orders(len(y), generators.each).to(y.device).split(setup.batch_size, dim=1):
+            for index in batches(len(y), setup.batch_size, generators.each, y.device):
                 learner.step(x[index], y[index])
         learner.end_task(task)
 
@@ -221,10 +242,10 @@ class Growing:
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks = [row.nonzero().flatten().tolist() for row in tasks]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Pickled:
         return {"setup": self.setup, "state": self.state_dict()}
 
-    def __setstate__(self, given: dict[str, Any]) -> None:
+    def __setstate__(self, given: Pickled) -> None:
         self.setup = given["setup"]
         self.load_state_dict(given["state"])
 

@@ -3,7 +3,7 @@
 from efc.core.activations import ACTIVATIONS, Activation, activation
 from efc.core.control import Controller, Dynamics
 from efc.core.fisher import accumulate, diagonal_fisher
-from efc.core.network import Layout, Parameters, Trace, backward, forward, initialise
+from efc.core.network import Layout, Parameters, Trace, backward, forward, initialise, mean_loss_gradient
 from efc.core.plasticity import weight_change
 from efc.core.preservation import Callback, Quadratic, Regulariser, strengths
 from efc.core.solution import Result, Solution
@@ -48,6 +48,7 @@ __all__ = [
     "forward",
     "initialise",
     "make_solver",
+    "mean_loss_gradient",
     "strengths",
     "weight_change",
 ]

@@ -122,3 +122,12 @@ def outer_sums(post: Sequence[Tensor], pre: Sequence[Tensor], out: Parameters, s
     for delta, r, W, b in zip(post, pre, out.weights, out.biases, strict=True):
         W.baddbmm_(delta.transpose(1, 2), r, beta=float(add), alpha=scale)
         b.copy_(b.add(delta.sum(1), alpha=scale) if add else delta.sum(1).mul_(scale))
+
+
+def mean_loss_gradient(theta: Parameters, sigma: Activation, trace: Trace, delta_L: Tensor, out: Parameters) -> None:
+    """``dL/dW_i = mean_b delta_i r_{i-1}^T``, ``dL/db_i = mean_b delta_i``, written into ``out``.
+
+    ``trace`` is the forward pass of a batch, ``delta_L`` (R, B, C) the gradient of each sample's loss with respect to
+    its outputs z; L is the mean loss over the batch.
+    """
+    outer_sums(backward(theta, sigma, trace, delta_L), trace.r, out, scale=1.0 / delta_L.shape[1])

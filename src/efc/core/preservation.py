@@ -111,6 +111,19 @@ def strengths(
     return factor
 
 
+def terms(
+    layout: Layout, strength: Tensor, gradient: Tensor, classes: slice | None = None, out: Tensor | None = None
+) -> Parameters:
+    """The terms of gamma, ``G = strength * dR/dtheta`` (R, P), layer by layer; of the active ``classes`` if there are
+    any.
+
+    ``strength`` is what :func:`strengths` gives. Of a quadratic R, ``gradient`` may be ``theta - theta*`` and
+    ``strength`` have the importances in it. ``out`` (R, P) is where the terms are kept; it may be ``gradient`` itself.
+    """
+    layers = layout.views(torch.mul(strength, gradient, out=out))
+    return layers if classes is None else layers.active(classes)
+
+
 def gamma(terms: Parameters, layer: int, r: Tensor) -> Tensor:
     """``gamma_i = -(G_i r_{i-1} + G^b_i)`` for terms that already carry their strength; ``layer`` counts from 0."""
     return affine(r, terms.weights[layer], terms.biases[layer]).neg_()

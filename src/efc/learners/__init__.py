@@ -13,7 +13,8 @@ from efc.learners.efc_paper import EFCPaper, EFCPaperOptions
 from efc.learners.ewc import EWC, EWCOptions
 from efc.learners.frozen import Frozen
 from efc.learners.full_fisher import FullFisher, FullFisherOptions
-from efc.learners.head_policies import HEADS
+from efc.learners.gradient import GradientLearner
+from efc.learners.head_policies import HEADS, POLICIES, HeadPolicy
 from efc.learners.joint import Joint
 from efc.learners.mas import MAS, MASOptions
 from efc.learners.memory import Memory
@@ -41,6 +42,8 @@ def find_learner(name: str) -> type[Learner]:
     found = load_object("methods", name)
     if not (isinstance(found, type) and issubclass(found, Learner)):
         raise EFCError(f"methods: {name} is not a subclass of efc.learners.Learner")
+    if hasattr(found, "descent") and not issubclass(found, GradientLearner):
+        raise EFCError(f"methods: {name} has a `descent`; such a method derives from efc.learners.GradientLearner")
     if found.__abstractmethods__:
         raise EFCError(f"methods: {name} lacks the method {', '.join(sorted(found.__abstractmethods__))}")
     if found.name in LEARNERS and LEARNERS[found.name] is not found:
@@ -57,6 +60,7 @@ __all__ = [
     "LEARNERS",
     "MAS",
     "MEMORIES",
+    "POLICIES",
     "SGD",
     "SI",
     "Activity",
@@ -74,6 +78,8 @@ __all__ = [
     "Frozen",
     "FullFisher",
     "FullFisherOptions",
+    "GradientLearner",
+    "HeadPolicy",
     "Joint",
     "Learner",
     "MASOptions",

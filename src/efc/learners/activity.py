@@ -10,18 +10,15 @@ from efc.learners.options import Options, learning_rate, number
 from efc.learners.sgd import SGD
 
 
-def pull_option() -> PerRun:
+def pull_option() -> float:
     """The option ``pull``, the same for every method that has it."""
-    found: PerRun = number(
-        0.3, inclusive=True, high=1e6, search=(1e-3, 1e1), doc="weight p of the penalty p R of remembered activity"
-    )
-    return found
+    doc = "weight p of the penalty p R of remembered activity"
+    return number(0.3, inclusive=True, high=1e6, search=(1e-3, 1e1), doc=doc, changeable=True)
 
 
-def head_pull_option() -> PerRun:
+def head_pull_option() -> float:
     """The option ``head_pull``, likewise."""
-    found: PerRun = number(1.0, inclusive=True, high=1e6, doc="further factor of the head's pull")
-    return found
+    return number(1.0, inclusive=True, high=1e6, doc="further factor of the head's pull")
 
 
 @dataclass(frozen=True)

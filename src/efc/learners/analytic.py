@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from efc.core.axis import PerRun
 from efc.core.task import TaskData
 from efc.learners.base import Learner
-from efc.learners.head_policies import RandomHead
 from efc.learners.options import Options, number
 from efc.learners.ridge import RidgeMoments
 from efc.learners.state import Part
@@ -22,7 +19,7 @@ from efc.learners.state import Part
 class AnalyticOptions(Options):
     """The ridge is all there is; what else every learner has is not used."""
 
-    lr: PerRun = number(1e-3, doc="not used")
+    lr: PerRun = number(1e-3, doc="not used", changeable=True)
     ridge: PerRun = number(1e-4, search=(1e-9, 1e1), doc="ridge, per sample")
 
 
@@ -30,27 +27,38 @@ class Analytic(Learner):
     """``V = (sum [x 1]^T [x 1] + ridge N I)^{-1} sum [x 1]^T Y`` over all tasks so far, from their moments alone.
 
     Nothing is lost by learning task after task: the result is that of ridge regression on everything at once, in any
-    order (Zhuang et al., 2022, call this analytic class-incremental learning). Hidden layers of ``sizes`` are not used,
-    nor is the seed; computed in float64.
+    order (Zhuang et al., 2022, call this analytic class-incremental learning). The whole network is the head: hidden
+    layers of ``sizes`` are not used.
+
+    Args:
+        sizes: layer sizes; the first and the last count.
+        seeds: one per run; only their number counts.
+        options: the ridge.
+        head: ``analytic``, or none.
+        activation: not used, there are no hidden units.
+        device: where the moments and the weights live.
+        dtype: not used: all is computed in float64.
     """
 
     name = "analytic"
     options_type = AnalyticOptions
-    shipped_head = "analytic"
-    heads = ("analytic",)
-    takes_steps = False
 
-    def __init__(self, sizes: Sequence[int], seeds: Sequence[int], *args: Any, **kwargs: Any) -> None:
-        super().__init__((sizes[0], sizes[-1]), seeds, *args, **(kwargs | {"dtype": torch.float64}))
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        seeds: Sequence[int],
+        options: Options | None = None,
+        head: str | None = None,
+        activation: str = "relu",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__((sizes[0], sizes[-1]), seeds, options, head, activation, device, torch.float64)
+
+    def set_up(self) -> None:
+        super().set_up()
         self.theta.zero_()
-        self.head_policy = RandomHead(self)  # the whole network is the head
-        self.moments = RidgeMoments(1, sizes[0], sizes[-1], self.theta.device)
-
-    def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        return {}
-
-    def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        return {}
+        self.moments = RidgeMoments(1, self.layout.sizes[0], self.layout.sizes[-1], self.theta.device)
 
     def consolidate(self, task: TaskData) -> None:
         every = slice(0, self.layout.sizes[-1])
@@ -60,4 +68,4 @@ class Analytic(Learner):
         self.layers.biases[0].copy_(b)
 
     def parts(self) -> dict[str, Part]:
-        return {"moments": self.moments}
+        return super().parts() | {"moments": self.moments}

@@ -1,14 +1,9 @@
-"""The learner protocol, and the shared frame of all methods: parameters, head policy, schedule, optimiser, state.
-
-A method adds what is its own: :meth:`Learner.descent` (the direction the optimiser is given) and, if it preserves
-anything, :meth:`Learner.consolidate`.
-"""
+"""The learner protocol: what every method has, whether it descends a gradient or solves for its weights at once."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -19,11 +14,7 @@ from efc.core.axis import PerRun, per_run
 from efc.core.network import Layout, forward, initialise
 from efc.core.task import TaskData
 from efc.errors import EFCError, choose
-from efc.learners.head_policies import HEADS, POLICIES
-from efc.learners.optim import make_optimiser
 from efc.learners.options import Options
-from efc.learners.record import Recorder, Step
-from efc.learners.remembered import RememberedActivity
 from efc.learners.state import Part
 
 CHUNK = 1024
@@ -33,23 +24,39 @@ CHUNK = 1024
 class Learner(ABC):
     """R runs of one method, trained side by side in one process.
 
-    Call ``begin_task``, then ``step`` for every batch, then ``end_task``; ``logits`` at any time.
+    A method that descends a gradient derives from :class:`~efc.learners.GradientLearner`; one that does not (a closed
+    form) from this class, and learns in :meth:`consolidate`. Whoever trains it calls, for each task in turn,
+
+    1. ``begin_task(task)``, before the first batch;
+    2. ``step(x, y)`` for every batch of every epoch, if ``takes_steps``;
+    3. ``end_task(task)``, which calls ``consolidate(task)``; the task's data may be forgotten afterwards.
+
+    ``logits`` may be called at any time, ``state_dict`` and ``load_state_dict`` between any two of these calls.
+
+    Args:
+        sizes: layer sizes, from the inputs over the hidden layers to the outputs of all tasks together.
+        seeds: one per run; a run's initial weights and whatever else it draws come from its seed alone.
+        options: hyper-parameters of the method; by default its own, ``options_type()``.
+        head: name of the head policy, one of ``heads``; by default ``shipped_head``.
+        activation: name of the hidden units' activation.
+        device: where the parameters live.
+        dtype: in what precision, ``torch.float32`` or ``torch.float64``.
     """
 
     name: ClassVar[str]
     """What the method is called in tables and settings; by default the class's name in small letters."""
     options_type: ClassVar[type[Options]] = Options
-    shipped_head: ClassVar[str] = "least_squares"
-    heads: ClassVar[tuple[str, ...]] = HEADS
-    """Head policies the method can be trained with."""
+    heads: ClassVar[Collection[str]] = ("analytic",)
+    """Head policies the method can be trained with; what solves for its head itself has an analytic one."""
+    shipped_head: ClassVar[str] = "analytic"
     output: str = "softmax"
     """The loss: cross-entropy over the active classes, or (``linear``) half the squared error."""
     joint: ClassVar[bool] = False
     """Whether each task is to bring the data of all tasks before it: the upper bound, no continual method."""
     replays_old_classes: ClassVar[bool] = False
     """Whether samples of earlier tasks are trained on beside the batches."""
-    takes_steps: ClassVar[bool] = True
-    """Whether batches are of any use to it; a closed form needs none."""
+    takes_steps: ClassVar[bool] = False
+    """Whether batches are of any use to it; true of a class that has a ``step``, unless it says otherwise."""
     recordable: ClassVar[bool] = False
     """Whether a step can be recorded as a CUDA graph: all it does is done by kernels, on tensors that stay in place.
     Not inherited: a subclass that changes the step has to say so itself."""
@@ -58,6 +65,8 @@ class Learner(ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__.lower()
+        if "step" in cls.__dict__ and "takes_steps" not in cls.__dict__:
+            cls.takes_steps = True
 
     def __init__(
         self,
@@ -72,6 +81,8 @@ class Learner(ABC):
         if not seeds:
             raise EFCError("seeds: at least one is needed")
         self.options = self.options_type() if options is None else options
+        if self.options.step == "natural" and (self.joint or not self.takes_steps):
+            raise EFCError(f"step: {self.name} has nothing to remember while it learns; use 'plain'")
         self.head = choose("head", head or self.shipped_head, self.heads)
         self.activation = activation
         self.sigma = find_activation(activation)
@@ -80,61 +91,26 @@ class Learner(ABC):
         self.runs = len(self.seeds)
         self.theta = self.initial(dtype).to(device)
         self.layers = self.layout.views(self.theta)
-        self.gradient = torch.zeros_like(self.theta)
-        self.lr = self.per_run("lr", self.options.lr).reshape(-1, 1)
-        self.optimiser = make_optimiser(self.options.optimiser, self.theta)
-        self.head_policy = POLICIES[self.head](self)
-        if self.options.step == "natural" and (self.joint or not self.takes_steps):
-            raise EFCError(f"step: {self.name} has nothing to remember while it learns; use 'plain'")
-        self.remembered = RememberedActivity(self) if self.options.remembers else None
-        self.schedule = torch.ones((), dtype=dtype, device=device)
-        self._step: Step = self._update
         self.active = slice(0, 0)
         self.steps_planned = self.steps_taken = self.tasks_seen = 0
+        self.set_up()
 
     # -- the protocol ------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: TaskData) -> None:
-        """Prepare for a task: fresh optimiser and schedule, new head rows by the head policy."""
-        self.active, self.steps_planned, self.steps_taken = self.head_policy.trained(task), task.steps, 0
-        self.gradient.zero_()
-        self.optimiser = make_optimiser(self.options.optimiser, self.theta)
-        self.head_policy.begin(task)
-        if self.remembered is not None:
-            self.remembered.begin_task(task)
-        self._step = Recorder(self._update) if self.may_record() else self._update
+        """Prepare for a task."""
+        self.active, self.steps_planned, self.steps_taken = task.active, task.steps, 0
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """One step on a batch x (R, B, d_0), y (R, B); returns statistics, (R, .) each, if there are any."""
-        progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
-        self.schedule.fill_(0.5 * (1 + math.cos(math.pi * progress)))
-        self.steps_taken += 1
-        return self._step(self._with_runs(x), y)
+        """One step on a batch x (R, B, d_0), y (R, B); returns statistics, (R, .) each, if there are any.
 
-    def _update(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """The part of a step that is work on tensors alone."""
-        statistics = self.descent(x, self.one_hot(y, self.active))
-        remembered = self.remembered if self.tasks_seen > 0 else None
-        held = None if remembered is None else self.held()
-        if remembered is not None and self.options.pulls:
-            remembered.pull(self.theta, self.gradient)
-            if held is not None:
-                self.gradient.masked_fill_(held, 0.0)
-        step = self.optimiser.step(self.gradient, self.lr * self.schedule)
-        if remembered is not None and self.options.step == "natural":
-            step = remembered.project(step)
-            if held is not None:
-                step.masked_fill_(held, 0.0)
-        self.theta.sub_(step)
-        self.moved(step)
-        return statistics
+        What takes no steps does nothing.
+        """
+        return {}
 
     def end_task(self, task: TaskData) -> None:
         """Take in what has to be remembered of the task; its data may be forgotten afterwards."""
-        self.head_policy.end(task)
         self.consolidate(task)
-        if self.remembered is not None:
-            self.remembered.consolidate(task)
         self.tasks_seen += 1
 
     def logits(self, x: Tensor, classes: slice) -> Tensor:
@@ -143,8 +119,7 @@ class Learner(ABC):
 
     def parts(self) -> dict[str, Part]:
         """What has a state beside the parameters, by name. A method that keeps something adds it here."""
-        found: dict[str, Part] = {"optimiser": self.optimiser, "head": self.head_policy}
-        return found if self.remembered is None else found | {"remembered": self.remembered}
+        return {}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what the learner does next, as plain tensors."""
@@ -162,8 +137,6 @@ class Learner(ABC):
         if state["theta"].shape != self.theta.shape:
             raise EFCError(f"state: theta is {tuple(state['theta'].shape)}, expected {tuple(self.theta.shape)}")
         self.theta.copy_(state["theta"])
-        self._step = Recorder(self._update) if self.may_record() else self._update
-        self.gradient.zero_()
         self.steps_planned, self.steps_taken, self.tasks_seen, start, stop = state["position"].tolist()
         self.active = slice(start, stop)
         for name, part in self.parts().items():
@@ -172,29 +145,27 @@ class Learner(ABC):
 
     # -- what a method adds ------------------------------------------------------------------------------------------
 
+    def set_up(self) -> None:
+        """Called once, when all that the arguments give is in place: make what the method has beside the parameters.
+
+        A subclass that has a base with a ``set_up`` of its own calls that first.
+        """
+        return None
+
     @abstractmethod
-    def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Write the direction the optimiser descends, (R, P), into ``self.gradient``; ``y`` is one-hot (R, B, C)."""
-
-    def pull_strength(self) -> Tensor:
-        """The weight p (R, 1, 1) of the pull ``p dW A`` of remembered activity, in units of what is descended."""
-        return self.per_run("pull", getattr(self.options, "pull", 0.0))
-
-    def held(self) -> Tensor | None:
-        """Parameters (R, P) that must not move at all, whatever is remembered of activity; None if all may."""
-        return None
-
-    def moved(self, step: Tensor) -> None:
-        """Called after every step with what was subtracted from the parameters, (R, P)."""
-        return None
-
     def consolidate(self, task: TaskData) -> None:
-        """Remember a finished task. By default nothing is."""
-        return None
+        """Remember a finished task, or learn it as a whole."""
 
-    def may_record(self) -> bool:
-        """Whether this learner's steps are recorded and replayed, which only a GPU can."""
-        return self.theta.is_cuda and self.says_recordable()
+    def measures(self, x: Tensor) -> dict[str, Tensor]:
+        """What the method has to report of itself after training, (R, .) each; ``x`` (B, d_0) are inputs of the last
+        task. Goes into the results beside the accuracies."""
+        return {}
+
+    @classmethod
+    def numbers_kept(cls, samples: int, sizes: Sequence[int], options: Options) -> int:
+        """How many float32-sized numbers per run it keeps beside parameters, optimiser and head, for ``samples`` of
+        training data in all: what decides how many runs fit into memory side by side."""
+        return 0
 
     @classmethod
     def says_recordable(cls) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,13 @@ class Reservoir(Stored):
 
     Beside a sample stand its label, the logits given when it was stored (of the whole head), and the outputs
     ``[first, last)`` that were active then.
+
+    Args:
+        capacity: samples kept by each run.
+        n_features: length of an input.
+        n_outputs: outputs of the whole head.
+        seeds: one per run, for which samples are kept and drawn.
+        like: a tensor of the device and precision to keep them in.
     """
 
     stored = ("x", "y", "z", "first", "last", "seen")
@@ -112,7 +119,13 @@ class DEROptions(Options):
 class DERppOptions(DEROptions):
     """``beta`` weighs the old labels."""
 
-    beta: PerRun = number(0.5, inclusive=True, search=(1e-2, 1e2), doc="weight of the replayed samples' cross-entropy")
+    beta: PerRun = number(
+        0.5,
+        inclusive=True,
+        search=(1e-2, 1e2),
+        doc="weight of the replayed samples' cross-entropy",
+        changeable=True,
+    )
 
 
 class DER(SGD):
@@ -123,8 +136,8 @@ class DER(SGD):
     options_type = DEROptions
     options: DEROptions
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def set_up(self) -> None:
+        super().set_up()
         d, K = self.layout.sizes[0], self.layout.sizes[-1]
         self.buffer = Reservoir(int(self.options.buffer), d, K, self.seeds, self.theta)
         self.alpha = self.per_run("alpha", self.options.alpha)
@@ -161,8 +174,8 @@ class DERpp(DER):
     options_type = DERppOptions
     options: DERppOptions
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def set_up(self) -> None:
+        super().set_up()
         self.beta = self.per_run("beta", self.options.beta)
 
     def replays(self, n: int) -> list[tuple[Drawn, Callable[[Drawn, Tensor], Tensor]]]:

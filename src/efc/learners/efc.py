@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,24 +12,24 @@ from torch import Tensor
 from efc.core.axis import PerRun
 from efc.core.control import FEEDBACKS, FORMS, HEAD_RULES, TARGETS, Controller, Dynamics
 from efc.core.learned_feedback import FeedbackLearning, alignment, jacobian_transpose
-from efc.core.network import Parameters, backward, outer_sums
+from efc.core.network import Parameters, mean_loss_gradient
 from efc.core.outputs import OUTPUTS, loss_gradient
 from efc.core.plasticity import ON_FAILURE, weight_change
-from efc.core.preservation import NORMALISE, Callback, Regulariser, strengths
+from efc.core.preservation import NORMALISE, Callback, Regulariser, strengths, terms
 from efc.core.solution import Solution
 from efc.core.solvers import SOLVERS, make_solver
 from efc.core.system import System, build
 from efc.core.task import TaskData
 from efc.errors import EFCError, choose, suggest
 from efc.learners.activity import head_pull_option, pull_option
-from efc.learners.base import Learner
 from efc.learners.ewc import EWCMemory
 from efc.learners.full_fisher import FullFisherMemory
+from efc.learners.gradient import GradientLearner
 from efc.learners.l2 import L2Memory
 from efc.learners.mas import MASMemory
 from efc.learners.memory import Memory
 from efc.learners.online_ewc import OnlineEWCMemory, RunningEWCMemory
-from efc.learners.options import Options, choice, function_or, learning_rate, mapping, number
+from efc.learners.options import Options, Values, choice, function_or, learning_rate, mapping, number
 from efc.learners.penalty import add_active
 from efc.learners.si import SIMemory
 from efc.learners.state import Generators, Part
@@ -45,26 +45,29 @@ MEMORIES: dict[str, type[Memory]] = {
     "full_fisher": FullFisherMemory,
 }
 """The regularisers that EFC's preservation may be made of, by name."""
+Preservation = str | Callable[[Parameters], Parameters]
+"""The name of a regulariser, or a function from the parameters to its ``dR/dW`` and ``dR/db``."""
 
-SOLVING: dict[str, dict[str, Any]] = {"anderson": {"max_steps": 4}}
+SOLVING: Mapping[str, Values] = {"anderson": {"max_steps": 4}}
 """Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
 samples with a flipping ReLU, which nothing settles (docs/performance.md)."""
 
-AS_PAPER: dict[str, Any] = {
+AS_PAPER: Values = {
     "preservation": "running_ewc", "normalise": "none", "beta": 10.0, "head_beta": 10.0, "pull": 0.0, "lr": 1e-4,
 }  # fmt: skip
 """The paper's preservation: a running diagonal Fisher in the equilibrium, and nothing beside it."""
 
-ABLATIONS: dict[str, dict[str, Any]] = {
+ABLATIONS: dict[str, Values] = {
     "paper": AS_PAPER,
-    "reference": AS_PAPER | {
-        "output": "linear_ce", "form": "bounded", "feedback": "jacobian", "head_rule": "frozen", "kappa": 2.0,
-        "k_p": 2.0, "normalise": "neuron", "beta": 0.1, "head_beta": 1.0, "on_failure": "zero", "lr": 1e-3,
+    "reference": {
+        **AS_PAPER, "output": "linear_ce", "form": "bounded", "feedback": "jacobian", "head_rule": "frozen",
+        "kappa": 2.0, "k_p": 2.0, "normalise": "neuron", "beta": 0.1, "head_beta": 1.0, "on_failure": "zero",
+        "lr": 1e-3,
     },
-    "beta_0": AS_PAPER | {"beta": 0.0, "anchor": 0.0},
-    "frozen_head": AS_PAPER | {"head_rule": "frozen"},
-    "linear_output": AS_PAPER | {"output": "linear"},
-    "additive": AS_PAPER | {"form": "additive", "feedback": "jacobian"},
+    "beta_0": {**AS_PAPER, "beta": 0.0, "anchor": 0.0},
+    "frozen_head": {**AS_PAPER, "head_rule": "frozen"},
+    "linear_output": {**AS_PAPER, "output": "linear"},
+    "additive": {**AS_PAPER, "form": "additive", "feedback": "jacobian"},
 }  # fmt: skip
 """Named variants. ``paper`` is the paper's method: no remembered activity. The others are ablations of it.
 ``reference`` behaves as the authors' published code does: rates modulated by ``1 + 0.1 tanh``, a
@@ -74,18 +77,53 @@ linear output under the softmax's error, proportional control, a head that never
 @dataclass(frozen=True)
 class EFCOptions(Options):
     """The symbols are the paper's. The defaults are one setting for all streams, chosen on validation data of four
-    (docs/tried.md); those of the paper's own method are the variant ``paper``."""
+    (docs/tried.md); those of the paper's own method are the variant ``paper``.
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = ABLATIONS
+    Args:
+        lr: the learning rate at a task's start; it falls to zero along a cosine.
+        variant: a named variant, one of ``ABLATIONS``: its values stand in for the options that are not given.
+        preservation: the regulariser that gamma is made of, one of ``MEMORIES``, or one's own function.
+        pull: weight p of the pull of remembered activity.
+        head_pull: further factor of the head's pull.
+        beta: strength of the preservation signal gamma.
+        head_beta: further factor of the head's preservation signal.
+        anchor: strength of a pull of each weight itself, beside its neuron's signal.
+        decay: what is left of old importances (``online_ewc``).
+        damping: xi of the path integral (``si``).
+        normalise: in what units importances and beta are: ``relative``, ``none`` or ``neuron``.
+        kappa: total gain of the controller, ``1/alpha + k_p``.
+        k_p: proportional part of the gain.
+        lam: how far the weak target lies from the free output.
+        target: ``weak``, ``r* = p - lambda (p - y)``, or ``strong``, ``r* = y``.
+        feedback: ``jacobian``, ``least_control`` or ``learned``.
+        output: ``softmax``, ``linear`` or ``linear_ce``.
+        form: how control meets a neuron: ``multiplicative``, ``additive`` or ``bounded``.
+        head_rule: what the head learns from: its ``signal``, its ``rates``, or nothing (``frozen``).
+        solver: name of the solver of the equilibrium.
+        solver_options: its ``tol``, ``max_steps``, ``damping``, ...
+        on_failure: whether a sample that did not settle counts (``keep``) or not (``zero``).
+        feedback_options: ``rate``, ``steps``, ``noise``, ... of learned feedback.
+        feedback_warm_up: bouts of noise before each task (learned feedback).
+
+    The others are those of :class:`~efc.learners.Options`.
+    """
+
+    variants: ClassVar[Mapping[str, Values]] = ABLATIONS
 
     lr: PerRun = learning_rate(3e-3)
-    preset: str = choice("none", ("none", *ABLATIONS), doc="a named variant: sets other options that were not given")
-    preservation: str | Callable[[Parameters], Parameters] = function_or(
+    variant: str = choice("none", ("none", *ABLATIONS), doc="a named variant: sets other options that were not given")
+    preservation: Preservation = function_or(
         "running_ewc", tuple(MEMORIES), doc="the regulariser, or one's own function, as module:name in files"
     )
     pull: PerRun = pull_option()
     head_pull: PerRun = head_pull_option()
-    beta: PerRun = number(0.003, inclusive=True, search=(1e-5, 1e1), doc="strength of the preservation signal gamma")
+    beta: PerRun = number(
+        0.003,
+        inclusive=True,
+        search=(1e-5, 1e1),
+        doc="strength of the preservation signal gamma",
+        changeable=True,
+    )
     head_beta: PerRun = number(1.0, inclusive=True, doc="further factor of the head's preservation signal")
     anchor: PerRun = number(
         0.0,
@@ -106,9 +144,9 @@ class EFCOptions(Options):
     form: str = choice("multiplicative", FORMS, doc="how control meets a neuron")
     head_rule: str = choice("signal", HEAD_RULES)
     solver: str = choice("anderson", tuple(SOLVERS))
-    solver_options: Mapping[str, Any] = mapping("tol, max_steps, damping, ... of the solver")
+    solver_options: Values = mapping("tol, max_steps, damping, ... of the solver")
     on_failure: str = choice("keep", ON_FAILURE, doc="whether a sample that did not settle counts")
-    feedback_options: Mapping[str, Any] = mapping("rate, steps, noise, ... of learned feedback")
+    feedback_options: Values = mapping("rate, steps, noise, ... of learned feedback")
     feedback_warm_up: int = number(
         50, inclusive=True, per_run=False, whole=True, doc="bouts of noise before each task (learned feedback)"
     )
@@ -124,7 +162,7 @@ class EFCOptions(Options):
                 )
 
 
-class EFC(Learner):
+class EFC(GradientLearner):
     """Solve each batch's equilibrium and change the weights by the local rule read off it.
 
     Two things preserve old tasks. In the equilibrium the signal gamma (``beta``), made of a regulariser:
@@ -132,6 +170,17 @@ class EFC(Learner):
     :class:`~efc.core.Parameters` to their ``dR/dW`` and ``dR/db``. On the weight change the pull of remembered activity
     (``pull``), ``dW -= p lambda kappa (W - W*) A``. With ``anchor`` > 0 every weight is also pulled itself:
     ``dW -= anchor * dR/dW`` (in the head ``anchor * head_beta``), beside the signal its neuron receives.
+
+    Args:
+        sizes: layer sizes, from the inputs over the hidden layers to the outputs of all tasks together.
+        seeds: one per run; a run's initial weights and whatever else it draws come from its seed alone.
+        options: the hyper-parameters.
+        head: name of the head policy; by default ``shipped_head``.
+        activation: name of the hidden units' activation.
+        device: where the parameters live.
+        dtype: in what precision, ``torch.float32`` or ``torch.float64``.
+        preservation: takes the place of the option of this name; here it may be any function, also one that no file
+            could name.
     """
 
     name = "efc"
@@ -142,11 +191,21 @@ class EFC(Learner):
 
     def __init__(
         self,
-        *args: Any,
-        preservation: str | Callable[[Parameters], Parameters] | None = None,
-        **kwargs: Any,
+        sizes: Sequence[int],
+        seeds: Sequence[int],
+        options: Options | None = None,
+        head: str | None = None,
+        activation: str = "relu",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        *,
+        preservation: Preservation | None = None,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        self.own_preservation = preservation
+        super().__init__(sizes, seeds, options, head, activation, device, dtype)
+
+    def set_up(self) -> None:
+        super().set_up()
         o = self.options
         self.output = o.output
         self.dynamics = Dynamics(self.activation, o.output, o.feedback, o.form)
@@ -155,12 +214,13 @@ class EFC(Learner):
         self.lam = self.per_run("lam", o.lam)
         if o.feedback == "learned" and len(self.layout.sizes) < 3:
             raise EFCError("feedback: 'learned' needs a hidden layer to learn feedback to; use 'jacobian'")
-        self.solver = make_solver(o.solver, **SOLVING.get(o.solver, {}) | dict(o.solver_options))
+        self.solver = make_solver(o.solver, **{**SOLVING.get(o.solver, {}), **o.solver_options})
         self.beta, self.head_beta = self.per_run("beta", o.beta), self.per_run("head_beta", o.head_beta)
         anchor = self.per_run("anchor", o.anchor)
         self.anchored = bool((anchor > 0).any())
         self.anchor = strengths(self.layout, anchor, self.head_beta, "none", None) if self.anchored else anchor
-        self.memory, self.regulariser = self._preservation(o.preservation if preservation is None else preservation)
+        given = o.preservation if self.own_preservation is None else self.own_preservation
+        self.memory, self.regulariser = self._preservation(given)
         self.terms = torch.zeros_like(self.theta)
         self._set_strengths()
         self.feedback = LearnedFeedback(self) if o.feedback == "learned" else None
@@ -178,16 +238,16 @@ class EFC(Learner):
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)
-        terms = self.preservation_terms()
+        pulls = self.preservation_terms()
         Q = () if self.feedback is None else self.feedback.update(theta, x)
         system = build(
-            self.dynamics, theta, x, y, self.controller, lam=self.lam, target=self.options.target, terms=terms, Q=Q
+            self.dynamics, theta, x, y, self.controller, lam=self.lam, target=self.options.target, terms=pulls, Q=Q
         )
         solution = self.solver.solve(system)
         out = self.layout.views(self.gradient)
         # An optimiser descends: it is handed minus the change.
         weight_change(solution, out.active(self.active), self.options.head_rule, self.options.on_failure, scale=-1.0)
-        if terms is not None and self.anchored:
+        if pulls is not None and self.anchored:
             pull = self.anchor * self.regulariser.gradient(self.theta)
             add_active(self.layout, self.gradient, pull, self.active)
         if self.loss_gradient is not None:
@@ -225,10 +285,20 @@ class EFC(Learner):
         if self.memory is not None and self.tasks_seen == 0:
             return None
         if self.memory is not None and self.memory.quadratic:
-            torch.sub(self.theta, self.memory.anchor, out=self.terms).mul_(self.strengths)
+            gradient = torch.sub(self.theta, self.memory.anchor, out=self.terms)
         else:
-            torch.mul(self.strengths, self.regulariser.gradient(self.theta), out=self.terms)
-        return self.layout.views(self.terms).active(self.active)
+            gradient = self.regulariser.gradient(self.theta)
+        return terms(self.layout, self.strengths, gradient, self.active, out=self.terms)
+
+    def measures(self, x: Tensor) -> dict[str, Tensor]:
+        """Learned feedback reports how well it points along ``J^T``."""
+        return {} if self.feedback is None else {"feedback_alignment": self.feedback_alignment(x)}
+
+    @classmethod
+    def numbers_kept(cls, samples: int, sizes: Sequence[int], options: Options) -> int:
+        memory = MEMORIES.get(str(getattr(options, "preservation", "")))
+        kept = 0 if memory is None else memory.numbers_kept(samples, sizes)
+        return kept + super().numbers_kept(samples, sizes, options)
 
     def feedback_alignment(self, x: Tensor) -> Tensor:
         """Cosine between the learned feedback and ``J^T`` on inputs ``x``: (R, L-1), per run and hidden layer."""
@@ -249,7 +319,7 @@ class EFC(Learner):
         super().load_state_dict(state)
         self._set_strengths()
 
-    def _preservation(self, given: str | Callable[[Parameters], Parameters]) -> tuple[Memory | None, Regulariser]:
+    def _preservation(self, given: Preservation) -> tuple[Memory | None, Regulariser]:
         """The memory, if there is one, and what gives ``dR/dtheta``."""
         if isinstance(given, str) and ":" in given:
             given = load_object("preservation", given)
@@ -269,9 +339,9 @@ class EFC(Learner):
 
     def _back_propagate(self, system: System, y: Tensor, out: Tensor) -> None:
         """The gradient of the loss in the free state, for a memory that follows the path of training (SI)."""
-        deltas = backward(system.theta, self.sigma, system.free, loss_gradient(self.output, system.free.z, y))
+        delta_L = loss_gradient(self.output, system.free.z, y)
         out.zero_()
-        outer_sums(deltas, system.free.r, self.layout.views(out).active(self.active), scale=1.0 / y.shape[1])
+        mean_loss_gradient(system.theta, self.sigma, system.free, delta_L, self.layout.views(out).active(self.active))
 
 
 def _statistics(solution: Solution) -> dict[str, Tensor]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from efc.core.axis import PerRun
 from efc.core.preservation import NORMALISE
 from efc.learners.efc import ABLATIONS, AS_PAPER, EFC, EFCOptions
-from efc.learners.options import choice, learning_rate, number
+from efc.learners.options import Values, choice, learning_rate, number
 
 OF_THE_PAPER = {
     name: {key: value for key, value in variant.items() if AS_PAPER.get(key) != value}
@@ -22,12 +22,18 @@ OF_THE_PAPER = {
 class EFCPaperOptions(EFCOptions):
     """:class:`EFCOptions` with the defaults of the variant ``paper``."""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = OF_THE_PAPER
+    variants: ClassVar[Mapping[str, Values]] = OF_THE_PAPER
 
     lr: PerRun = learning_rate(AS_PAPER["lr"])
-    pull: PerRun = number(AS_PAPER["pull"], inclusive=True, doc="weight of a pull of remembered activity: none")
+    pull: PerRun = number(
+        AS_PAPER["pull"], inclusive=True, doc="weight of a pull of remembered activity: none", changeable=True
+    )
     beta: PerRun = number(
-        AS_PAPER["beta"], inclusive=True, search=(1e-3, 1e5), doc="strength of the preservation signal gamma"
+        AS_PAPER["beta"],
+        inclusive=True,
+        search=(1e-3, 1e5),
+        doc="strength of the preservation signal gamma",
+        changeable=True,
     )
     head_beta: PerRun = number(
         AS_PAPER["head_beta"], inclusive=True, search=(0.1, 1e3), doc="further factor of the head's preservation signal"
@@ -38,7 +44,7 @@ class EFCPaperOptions(EFCOptions):
 
 
 class EFCPaper(EFC):
-    """The paper's method, a row of its own: the same as :class:`EFC` with ``preset="paper"``."""
+    """The paper's method, a row of its own: the same as :class:`EFC` with ``variant="paper"``."""
 
     name = "efc-paper"
     recordable = True

@@ -16,10 +16,10 @@ from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 
-def task_fisher(learner: Learner, task: TaskData) -> Tensor:
+def task_fisher(learner: GradientLearner, task: TaskData) -> Tensor:
     """The diagonal empirical Fisher (R, P) of a task at the present parameters, over its active classes."""
     batches = learner.passes(task, task.active)
     return diagonal_fisher(learner.layout, learner.theta, learner.sigma, batches, task.active, learner.output)
@@ -32,7 +32,7 @@ class EWCMemory(Memory):
     is ``F (theta - m)``, exactly, in memory that does not grow with the number of tasks.
     """
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         new = task_fisher(learner, task)
         total = self.omega + new
         share = torch.where(total > 0, new / total, torch.ones_like(total))

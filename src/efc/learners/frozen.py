@@ -16,7 +16,11 @@ class FrozenOptions(Options):
     """As every learner's, but the rate may be zero: not even the first task is learned, the features stay random."""
 
     lr: PerRun = number(
-        1e-3, inclusive=True, search=(1e-6, 1e-2), doc="learning rate at the first task's start; 0: nothing is trained"
+        1e-3,
+        inclusive=True,
+        search=(1e-6, 1e-2),
+        doc="learning rate at the first task's start; 0: nothing is trained",
+        changeable=True,
     )
 
 

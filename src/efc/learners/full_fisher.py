@@ -7,6 +7,7 @@ that diagonal methods approximate, not a method that keeps no samples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 ROWS = 4096
 """Samples per product: bounds the memory of a product, whatever the number of samples kept."""
@@ -35,7 +36,7 @@ class FullFisherMemory(Memory):
     number per sample stand for all the tasks' anchors.
     """
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: GradientLearner) -> None:
         super().__init__(learner)
         self.layout = learner.layout
         R, d = learner.runs, self.layout.sizes
@@ -44,6 +45,10 @@ class FullFisherMemory(Memory):
         self.rates = [learner.theta.new_zeros(1 if i == 0 else R, 0, n) for i, n in enumerate(d[:-1])]
         self.offset = learner.theta.new_zeros(R, 0)
         self.weight = learner.theta.new_zeros(0)
+
+    @classmethod
+    def numbers_kept(cls, samples: int, sizes: Sequence[int]) -> int:
+        return samples * sum(sizes)
 
     @property
     def importance(self) -> Tensor | None:
@@ -71,7 +76,7 @@ class FullFisherMemory(Memory):
     def _rates(self, rows: slice) -> list[Tensor]:
         return [r[:, rows].expand(self.offset.shape[0], -1, -1) for r in self.rates]
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         moved = self.layout.views(learner.theta - self.anchor)
         if learner.head_policy.owns_head:  # old tasks' anchors follow the head: nothing of them is left behind there
             moved.weights[-1].zero_()
@@ -86,7 +91,7 @@ class FullFisherMemory(Memory):
         self.anchor = learner.theta.clone()
         self._keep(learner, task)
 
-    def _keep(self, learner: Learner, task: TaskData) -> None:
+    def _keep(self, learner: GradientLearner, task: TaskData) -> None:
         """Append the factors of a task's per-sample gradients, zero at the head's inactive rows."""
         theta, classes = learner.layers.active(task.active), task.active
         deltas, rates = [[t] for t in self.deltas], [[t] for t in self.rates]
@@ -118,7 +123,7 @@ class FullFisherMemory(Memory):
 class FullFisherOptions(PenaltyOptions):
     """``strength`` is the factor s of the penalty, in the units of EWC's."""
 
-    strength: PerRun = number(100.0, inclusive=True, search=(1e-2, 1e8), doc="factor s of the penalty")
+    strength: PerRun = number(100.0, inclusive=True, search=(1e-2, 1e8), doc="factor s of the penalty", changeable=True)
 
 
 class FullFisher(Penalised):

@@ -10,6 +10,7 @@ lifts the accuracy off the floor: every result names its head policy.
 
 from __future__ import annotations
 
+from collections.abc import KeysView, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -24,24 +25,40 @@ if TYPE_CHECKING:
     from efc.learners.base import Learner
 
 
-class RandomHead(Stored):
-    """Nothing: new rows stay as they were drawn."""
+class HeadPolicy(Stored):
+    """What is done to the head's rows around a task. A policy is one class that derives from this, listed in POLICIES.
 
-    name = "random"
+    The learner calls :meth:`trained` and then :meth:`begin` before a task's first step, and :meth:`end` after its last
+    one, before anything of the task is consolidated. What has to be in a checkpoint is named in ``stored``.
+
+    Args:
+        learner: the learner whose head it is; its parameters exist already.
+    """
+
+    name: ClassVar[str]
+    """What it is called in tables and settings."""
     owns_head: ClassVar[bool] = False
     """Whether rows of old classes, too, are set anew when a task begins."""
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
 
+    @classmethod
+    def numbers_kept(cls, sizes: Sequence[int]) -> int:
+        """How many float32-sized numbers per run it takes in memory, with the copies its solutions need, for layers
+        of these ``sizes``."""
+        return 0
+
     def trained(self, task: TaskData) -> slice:
         """The outputs whose loss is descended while the task is learned."""
         return task.active
 
     def begin(self, task: TaskData) -> None:
+        """A task begins: set the rows that are to be set. By default they stay as they are."""
         return None
 
     def end(self, task: TaskData) -> None:
+        """A task has been learned, its data are still there."""
         return None
 
     def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
@@ -59,7 +76,13 @@ class RandomHead(Stored):
         me.layers.biases[-1][:, classes] = b.to(me.theta.dtype)
 
 
-class ZeroHead(RandomHead):
+class RandomHead(HeadPolicy):
+    """Nothing: new rows stay as they were drawn."""
+
+    name = "random"
+
+
+class ZeroHead(HeadPolicy):
     """New rows start at zero: with what keeps old activity's answers as they are, new classes stay silent on it."""
 
     name = "zero"
@@ -69,7 +92,7 @@ class ZeroHead(RandomHead):
         self.learner.layers.biases[-1][:, task.new] = 0.0
 
 
-class LeastSquaresHead(RandomHead):
+class LeastSquaresHead(HeadPolicy):
     """New rows by ridge regression on the features of the new task alone."""
 
     name = "least_squares"
@@ -79,20 +102,30 @@ class LeastSquaresHead(RandomHead):
             self.write(self.moments(task, task.new), task.new)
 
 
-class AnalyticHead(RandomHead):
+class AnalyticHead(HeadPolicy):
     """All rows seen so far by ridge regression on the moments of all tasks, each taken when its task ended."""
 
     name = "analytic"
     owns_head = True
+    matrices: ClassVar[int] = 7
+    """Square float64 matrices of the moments' size that are in memory at a time."""
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)
-        d, C = learner.layout.sizes[-2:]
-        self.total = RidgeMoments(learner.runs, d, C, learner.theta.device)
+        self.total = self._empty(learner.layout.sizes[-1])
         self.seen = torch.tensor(0)
 
+    @classmethod
+    def numbers_kept(cls, sizes: Sequence[int]) -> int:
+        return 2 * cls.matrices * (cls.n_features(sizes) + sizes[-1]) ** 2  # float64: each counts as two
+
+    @classmethod
+    def n_features(cls, sizes: Sequence[int]) -> int:
+        """How many features there are moments of: those the head reads."""
+        return sizes[-2]
+
     def begin(self, task: TaskData) -> None:
-        self._solve(task, RandomHead.moments(self, task, self._all()).merge(self.kept()))
+        self._solve(task, super().moments(task, self._all()).merge(self.kept()))
 
     def end(self, task: TaskData) -> None:
         self.total = self.moments(task, self._all()).merge(self.total)
@@ -104,6 +137,11 @@ class AnalyticHead(RandomHead):
 
     def _all(self) -> slice:
         return slice(0, self.learner.layout.sizes[-1])
+
+    def _empty(self, targets: int) -> RidgeMoments:
+        """Moments, before any sample, of these features."""
+        me = self.learner
+        return RidgeMoments(me.runs, self.n_features(me.layout.sizes), targets, me.theta.device)
 
     def _solve(self, task: TaskData, moments: RidgeMoments) -> None:
         """Set the rows of all classes seen from the moments of all tasks."""
@@ -134,6 +172,7 @@ class CompensatedHead(AnalyticHead):
     """
 
     name = "compensated"
+    matrices = 12
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)
@@ -161,10 +200,6 @@ class CompensatedHead(AnalyticHead):
             self._take_in(found, x, h, forward(me.layers, me.sigma, x).r[-1].double() - h)
         return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
 
-    def _empty(self, targets: int) -> RidgeMoments:
-        """Moments, before any sample, of what the drift is seen from."""
-        return RidgeMoments(self.learner.runs, self.learner.layout.sizes[-2], targets, self.learner.theta.device)
-
     def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
         """Add samples with inputs x (R, B, d_0), features h and targets Y to such moments."""
         found.add([(h, Y)])
@@ -187,9 +222,9 @@ class InputCompensatedHead(CompensatedHead):
 
     name = "input_compensated"
 
-    def __init__(self, learner: Learner) -> None:
-        super().__init__(learner)
-        self.total = self._empty(learner.layout.sizes[-1])
+    @classmethod
+    def n_features(cls, sizes: Sequence[int]) -> int:
+        return sizes[0] + sizes[-2]
 
     def kept(self) -> RidgeMoments:
         return self.total.of_last(self.learner.layout.sizes[-2])
@@ -201,17 +236,14 @@ class InputCompensatedHead(CompensatedHead):
             self._take_in(found, x, forward(me.layers, me.sigma, x).r[-1], y)
         return found
 
-    def _empty(self, targets: int) -> RidgeMoments:
-        sizes = self.learner.layout.sizes
-        return RidgeMoments(self.learner.runs, sizes[0] + sizes[-2], targets, self.learner.theta.device)
-
     def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
         found.add_with_inputs(x[0], h, Y)  # a task's data are the same for all runs
 
 
-POLICIES: dict[str, type[RandomHead]] = {
+POLICIES: dict[str, type[HeadPolicy]] = {
     cls.name: cls
     for cls in (RandomHead, ZeroHead, LeastSquaresHead, AnalyticHead, CompensatedHead, InputCompensatedHead)
 }
-HEADS = tuple(POLICIES)
-"""The head policies by name."""
+"""The head policies by name. One that is added here can be chosen everywhere."""
+HEADS: KeysView[str] = POLICIES.keys()
+"""Their names."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from efc.core.network import backward, forward, outer_sums
 from efc.core.task import TaskData
 from efc.learners.head_policies import POLICIES
 from efc.learners.sgd import SGD
@@ -24,8 +21,8 @@ class Joint(SGD):
     recordable = True
     joint = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def set_up(self) -> None:
+        super().set_up()
         K = self.layout.sizes[-1]
         self.together = torch.ones(K, K, dtype=torch.bool, device=self.theta.device)
 
@@ -38,14 +35,9 @@ class Joint(SGD):
                 self.together[group, group] = True
         super().begin_task(task)
 
-    def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        theta = self.layers.active(self.active)
-        trace = forward(theta, self.sigma, x)
+    def output_error(self, z: Tensor, y: Tensor) -> Tensor:
         asked = (y @ self.together[self.active, self.active].to(y.dtype)) > 0
-        p = torch.softmax(trace.z.masked_fill(~asked, float("-inf")), -1)
-        deltas = backward(theta, self.sigma, trace, p - y)
-        outer_sums(deltas, trace.r, self.layout.views(self.gradient).active(self.active), scale=1.0 / x.shape[1])
-        return {}
+        return torch.softmax(z.masked_fill(~asked, float("-inf")), -1) - y
 
     def state_dict(self) -> dict[str, Tensor]:
         return super().state_dict() | {"together": self.together}

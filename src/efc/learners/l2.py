@@ -11,7 +11,7 @@ from efc.learners.memory import Memory
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 
 class L2Memory(Memory):
@@ -21,7 +21,7 @@ class L2Memory(Memory):
     def importance(self) -> Tensor | None:
         return None
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         seen = torch.zeros_like(self.omega)
         layers = learner.layout.views(seen).active(task.active)
         for t in (*layers.weights, *layers.biases):

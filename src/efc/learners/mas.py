@@ -16,10 +16,10 @@ from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 
-def output_sensitivity(learner: Learner, task: TaskData) -> Tensor:
+def output_sensitivity(learner: GradientLearner, task: TaskData) -> Tensor:
     """``mean_n |d |z(x_n)|^2 / dtheta|`` (R, P), z the logits of the active classes; no label is used.
 
     Per sample the gradient of a layer is ``delta_i r_{i-1}^T``, so its absolute value is ``|delta_i| |r_{i-1}|^T`` and
@@ -37,7 +37,7 @@ def output_sensitivity(learner: Learner, task: TaskData) -> Tensor:
 class MASMemory(Memory):
     """``Omega += mean_n |d |z_n|^2 / dtheta|``, theta* the newest."""
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         self.omega = self.omega + output_sensitivity(learner, task)
         self.anchor = learner.theta.clone()
 
@@ -47,7 +47,11 @@ class MASOptions(PenaltyOptions):
     """``strength`` is the factor s of the penalty."""
 
     strength: PerRun = number(
-        1.0, inclusive=True, search=(1e-4, 1e6), doc="factor s of the penalty (published: lambda); inf freezes"
+        1.0,
+        inclusive=True,
+        search=(1e-4, 1e6),
+        doc="factor s of the penalty (published: lambda); inf freezes",
+        changeable=True,
     )
 
 

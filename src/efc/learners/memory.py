@@ -6,6 +6,7 @@ A :class:`Memory` belongs to a learner and serves two masters: back-propagation 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -15,19 +16,29 @@ from efc.learners.state import Stored
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 
 class Memory(Stored):
-    """``R(theta) = 1/2 sum Omega (theta - theta*)^2``; a subclass says what Omega and theta* are."""
+    """``R(theta) = 1/2 sum Omega (theta - theta*)^2``; a subclass says what Omega and theta* are.
+
+    Args:
+        learner: whose parameters it is about.
+    """
 
     stored: ClassVar[tuple[str, ...]] = ("omega", "anchor")
     follows_path: ClassVar[bool] = False
     """Whether it needs the gradient of the loss and the step taken, at every step."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: GradientLearner) -> None:
         self.omega = torch.zeros_like(learner.theta)
         self.anchor = torch.zeros_like(learner.theta)
+
+    @classmethod
+    def numbers_kept(cls, samples: int, sizes: Sequence[int]) -> int:
+        """How many float32-sized numbers per run it keeps that are not one or two per parameter, after ``samples`` of
+        training data in all."""
+        return 0
 
     @property
     def importance(self) -> Tensor | None:
@@ -43,7 +54,7 @@ class Memory(Stored):
         """``dR/dtheta = Omega (theta - theta*)``."""
         return self.omega * (theta - self.anchor)
 
-    def begin_task(self, learner: Learner) -> None:
+    def begin_task(self, learner: GradientLearner) -> None:
         """A task begins. Where the head has just been solved for anew, that is the head to preserve."""
         if learner.head_policy.owns_head:
             head, now = learner.layout.views(self.anchor), learner.layers
@@ -53,6 +64,6 @@ class Memory(Stored):
     def follow(self, gradient: Tensor, step: Tensor) -> None:
         """A step was taken: the gradient of the loss alone, and what was subtracted from the parameters."""
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         """A task has been learned."""
         raise NotImplementedError

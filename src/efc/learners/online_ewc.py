@@ -16,7 +16,7 @@ from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 
 class OnlineEWCMemory(Memory):
@@ -25,7 +25,7 @@ class OnlineEWCMemory(Memory):
     The norm is taken over all layers, per run; a Fisher of zero (a task learned without a trace of loss) adds nothing.
     """
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         new = task_fisher(learner, task)
         norm = new.norm(dim=1, keepdim=True)
         decay = learner.per_run("decay", getattr(learner.options, "decay", 1.0)).reshape(-1, 1)
@@ -39,7 +39,7 @@ class RunningEWCMemory(Memory):
     This is EFC's own (docs/method.md); its scale is that of the first task's Fisher.
     """
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         new = task_fisher(learner, task)
         self.omega = accumulate(self.omega, new) if learner.tasks_seen > 0 else new
         self.anchor = learner.theta.clone()
@@ -49,7 +49,9 @@ class RunningEWCMemory(Memory):
 class OnlineEWCOptions(PenaltyOptions):
     """``decay`` is the published gamma: what is left of the importances when a new task's come in."""
 
-    strength: PerRun = number(1e4, inclusive=True, search=(1e-2, 1e8), doc="factor s of the penalty; inf freezes")
+    strength: PerRun = number(
+        1e4, inclusive=True, search=(1e-2, 1e8), doc="factor s of the penalty; inf freezes", changeable=True
+    )
     decay: PerRun = number(1.0, inclusive=True, high=1.0, doc="what is left of old importances after a task")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Self
+from dataclasses import Field, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -13,62 +13,155 @@ from efc.core.axis import PerRun
 from efc.errors import EFCError, choose, suggest
 from efc.plugins import name_of
 
+Values = Mapping[str, Any]
+"""Named values as files and users give them: checked by who takes them."""
+Number = TypeVar("Number", bound=float)
+ALIASES = {"lambda": "lam", "preset": "variant"}
+"""Other keys that are read: the paper's name for what is a word of Python, and the old name of ``variant``."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an option may be, and what may be done with it."""
+
+    doc: str = ""
+    search: Sequence[float] | Sequence[str] | None = None
+    per_run: bool = False
+    changeable: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        """Refuse a value that is not allowed."""
+
+
+@dataclass(frozen=True)
+class NumberRule(Rule):
+    """A number, or one per run, in a range."""
+
+    low: float = 0.0
+    inclusive: bool = False
+    high: float = math.inf
+    whole: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        if isinstance(value, str):
+            raise EFCError(f"{name}: expected a number, got {value!r}")
+        entries = _plain(value)
+        for entry in entries if isinstance(entries, list) else [entries]:
+            if isinstance(entry, bool) or not isinstance(entry, int | float):
+                raise EFCError(f"{name}: expected a number or one per run, got {entry!r}")
+            if self.whole and (isinstance(entries, list) or not math.isfinite(entry) or entry != int(entry)):
+                raise EFCError(f"{name}: must be a whole number, got {entries!r}")
+            if not (entry > self.low or (self.inclusive and entry == self.low)) or entry > self.high:
+                bound = f"{'at least' if self.inclusive else 'above'} {self.low:g}"
+                bound += f" and at most {self.high:g}" if self.high != math.inf else ""
+                raise EFCError(f"{name}: must be {bound}, got {entry:g}")
+
+
+@dataclass(frozen=True)
+class ChoiceRule(Rule):
+    """One of a few names, or, where that is allowed, a function."""
+
+    choices: tuple[str, ...] = ()
+    function: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        if self.function and (callable(value) or (isinstance(value, str) and ":" in value)):
+            return
+        if not isinstance(value, str):
+            raise EFCError(f"{name}: expected one of {', '.join(self.choices)}, got {value!r}")
+        choose(name, value, self.choices)
+
+
+@dataclass(frozen=True)
+class MappingRule(Rule):
+    """Named options of something else."""
+
+    def check(self, name: str, value: object) -> None:
+        if not isinstance(value, Mapping):
+            raise EFCError(f"{name}: expected named values, got {value!r}")
+
 
 def number(
-    default: float,
+    default: Number,
     low: float = 0.0,
     inclusive: bool = False,
-    high: float = float("inf"),
+    high: float = math.inf,
     search: tuple[float, float] | None = None,
     doc: str = "",
     per_run: bool = True,
     whole: bool = False,
-) -> Any:
-    """A number, or one per run, above ``low`` (or equal to it, if ``inclusive``) and at most ``high``.
+    changeable: bool = False,
+) -> Number:
+    """A number, or one per run.
 
-    ``search`` is the range a search for good values covers, evenly in the logarithm; ``per_run`` says whether runs that
-    are trained side by side may differ in it; ``whole``, that it is one whole number for all of them.
+    Args:
+        default: its value if none is given.
+        low: it must be above this,
+        inclusive: or may be equal to it.
+        high: the most it may be.
+        search: the range a search for good values covers, evenly in the logarithm.
+        doc: what it is, in a few words.
+        per_run: whether runs that are trained side by side may differ in it.
+        whole: whether it is one whole number for all of them.
+        changeable: whether it may be changed between two tasks, because nothing that is kept depends on it.
     """
-    rule = {"low": low, "inclusive": inclusive, "high": high, "search": search, "doc": doc, "per_run": per_run}
-    return field(default=default, metadata=rule | {"whole": whole})
+    rule = NumberRule(doc, search, per_run, changeable, low, inclusive, high, whole)
+    return field(default=default, metadata={"rule": rule})
 
 
-def learning_rate(default: float) -> Any:
+def learning_rate(default: float) -> float:
     """The learning rate, searched for in the same range for every method."""
-    return number(default, search=(1e-6, 1e-2), doc="learning rate at a task's start; falls to zero along a cosine")
+    doc = "learning rate at a task's start; falls to zero along a cosine"
+    return number(default, search=(1e-6, 1e-2), doc=doc, changeable=True)
 
 
-def choice(default: str, options: Sequence[str], search: Sequence[str] | None = None, doc: str = "") -> Any:
+def choice(default: str, options: Sequence[str], search: Sequence[str] | None = None, doc: str = "") -> str:
     """One of a few names; ``search`` are those a search tries."""
-    return field(default=default, metadata={"choices": tuple(options), "search": search, "doc": doc})
+    return field(default=default, metadata={"rule": ChoiceRule(doc, search, choices=tuple(options))})
 
 
-def mapping(doc: str = "") -> Any:
+def mapping(doc: str = "") -> Values:
     """Named options handed on to something else, which checks them."""
-    return field(default_factory=dict, metadata={"mapping": True, "doc": doc})
+    return field(default_factory=dict, metadata={"rule": MappingRule(doc)})
 
 
-def function_or(default: str, options: Sequence[str], doc: str = "") -> Any:
+def function_or(default: str, options: Sequence[str], doc: str = "") -> str:
     """One of a few names, or a function (in files and on the command line: ``module:name``)."""
-    return field(default=default, metadata={"choices": tuple(options), "function": True, "doc": doc})
+    return field(default=default, metadata={"rule": ChoiceRule(doc, choices=tuple(options), function=True)})
 
 
 @dataclass(frozen=True)
 class Options:
     """What every learner has. Numbers may be given once or once per run.
 
-    A subclass may name variants in ``presets`` and have a field ``preset``: the variant's values then stand in for
-    options that are not given (or, in the constructor, that have their default value).
+    A subclass may name variants in ``variants`` and have a field ``variant``: the named variant's values then stand in
+    for the options that are not given. What is given counts, also where it is equal to the default; so a complete set
+    of options (one that was saved, or that ``dataclasses.replace`` has changed) stays as it is, whatever its variant.
+
+    Args:
+        lr: the learning rate at a task's start; it falls to zero along a cosine.
+        optimiser: ``adam``, or ``sgd`` with momentum 0.9.
+        step: ``plain``, or ``natural``: steps avoid the directions in which old tasks were active.
+        mu: the activity from which a natural step avoids a direction.
+        moments: ``relative``: busy layers are pulled per hundred of their inputs' rates; ``plain``: as they are.
+        rank: leading directions of a layer's activity that are remembered; 0: all.
+        ridge: of the least-squares heads, per sample.
+        drift_ridge: of the features' drift, per sample (compensated heads).
     """
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    variants: ClassVar[Mapping[str, Values]] = {}
 
     lr: PerRun = learning_rate(1e-3)
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
     step: str = choice(
         "plain", ("plain", "natural"), doc="natural: steps avoid the directions in which old tasks were active"
     )
-    mu: PerRun = number(100.0, low=1e-9, doc="activity from which a natural step avoids a direction: mu (mu I + A)^-1")
+    mu: PerRun = number(
+        100.0,
+        low=1e-9,
+        doc="activity from which a natural step avoids a direction: mu (mu I + A)^-1",
+        changeable=True,
+    )
     moments: str = choice(
         "relative", ("relative", "plain"), doc="relative: busy layers are pulled per hundred of their inputs' rates"
     )
@@ -82,12 +175,22 @@ class Options:
     ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
+    def __new__(cls, *args: object, **given: object) -> Self:
+        """Note which options are given: the dataclass's own ``__init__`` no longer knows."""
+        made = super().__new__(cls)
+        if args or given:  # a copy is made without any
+            in_order = zip(fields(cls), args, strict=False)
+            made.__dict__["_given"] = {*(item.name for item, _ in in_order), *given}
+        return made
+
     def __post_init__(self) -> None:
-        for item in fields(self):
-            _check(item.name, getattr(self, item.name), item.metadata)
-        for name, value in self.presets.get(getattr(self, "preset", "none"), {}).items():
-            if _plain(getattr(self, name)) == self.__dataclass_fields__[name].default:
+        given, variant = self.__dict__.pop("_given", ()), getattr(self, "variant", "none")
+        for name, value in self.variants.get(str(variant), {}).items():
+            if name not in given:
                 object.__setattr__(self, name, value)
+        for item in fields(self):
+            if (rule := _rule(item)) is not None:
+                rule.check(item.name, getattr(self, item.name))
 
     @property
     def pulls(self) -> bool:
@@ -100,66 +203,83 @@ class Options:
         return self.pulls or self.step == "natural"
 
     @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+    def from_mapping(cls, values: Values) -> Self:
         """Build from a mapping; a key that does not exist is refused, with the nearest one that does."""
-        known = [f.name for f in fields(cls)]
-        given = {("lam" if key == "lambda" else key): value for key, value in values.items()}
+        known, given = [f.name for f in fields(cls)], cls.named(values)
         for key in given:
             if key not in known:
                 raise EFCError(f"{key}: no such option{suggest(key, known)}; there are {', '.join(known)}")
-        if "preset" not in given:
-            return cls(**given)
-        preset = choose("preset", str(given["preset"]), ("none", *cls.presets))
-        made = cls(**{**cls.presets.get(preset, {}), **given, "preset": "none"})
-        object.__setattr__(made, "preset", preset)
-        return made
+        return cls(**given)
+
+    @classmethod
+    def layered(cls, base: Values, section: Values) -> dict[str, Any]:
+        """``base``, under the variant that ``section`` names, under ``section``: for :meth:`from_mapping`."""
+        top = cls.named(section)
+        return merged(merged(cls.named(base), cls.variants.get(str(top.get("variant")), {})), top)
+
+    @classmethod
+    def together(cls, each: Sequence[Options]) -> Self:
+        """The options of runs side by side: one value where all agree, one per run where they differ.
+
+        Each has its variant behind it; none is looked at again.
+        """
+        found: dict[str, Any] = {}
+        for item in fields(cls):
+            values = [getattr(options, item.name) for options in each]
+            found[item.name] = values[0] if _agree(values) else values
+        return cls(**found)
+
+    @classmethod
+    def named(cls, values: Values) -> dict[str, Any]:
+        """The same under the options' present names."""
+        known = cls.__dataclass_fields__
+        return {(ALIASES[key] if ALIASES.get(key) in known else key): value for key, value in values.items()}
 
     @classmethod
     def space(cls) -> dict[str, Sequence[float] | Sequence[str]]:
         """What a search varies: (low, high) of a number, the names of a choice."""
-        searched = {item.name: item.metadata.get("search") for item in fields(cls)}
+        searched = {name: rule.search for name, rule in cls._rules().items()}
         return {name: values for name, values in searched.items() if values}
 
     @classmethod
     def per_run(cls) -> frozenset[str]:
         """The options in which runs trained side by side may differ."""
-        return frozenset(item.name for item in fields(cls) if item.metadata.get("per_run"))
+        return frozenset(name for name, rule in cls._rules().items() if rule.per_run)
+
+    @classmethod
+    def changeable(cls) -> frozenset[str]:
+        """The options that may be changed between two tasks: nothing that is kept depends on them."""
+        return frozenset(name for name, rule in cls._rules().items() if rule.changeable)
+
+    @classmethod
+    def _rules(cls) -> dict[str, Rule]:
+        return {item.name: rule for item in fields(cls) if (rule := _rule(item)) is not None}
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, fit for YAML and JSON."""
         return {key: _plain(value) for key, value in asdict(self).items()}
 
 
-def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
-    if "choices" in rule:
-        if "function" in rule and (callable(value) or (isinstance(value, str) and ":" in value)):
-            return
-        if not isinstance(value, str):
-            raise EFCError(f"{name}: expected one of {', '.join(rule['choices'])}, got {value!r}")
-        choose(name, value, rule["choices"])
-    elif "low" in rule:
-        _check_numbers(name, value, rule)
-    elif "mapping" in rule and not isinstance(value, Mapping):
-        raise EFCError(f"{name}: expected named values, got {value!r}")
+def merged(base: Values, top: Values) -> dict[str, Any]:
+    """``top`` over ``base``, mappings inside merged likewise."""
+    found = dict(base)
+    for key, value in top.items():
+        old = found.get(key)
+        found[key] = merged(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return found
 
 
-def _check_numbers(name: str, value: Any, rule: Mapping[str, Any]) -> None:
-    low, high = rule["low"], rule["high"]
-    if isinstance(value, str):
-        raise EFCError(f"{name}: expected a number, got {value!r}")
-    entries = _plain(value)
-    for entry in entries if isinstance(entries, list) else [entries]:
-        if isinstance(entry, bool) or not isinstance(entry, int | float):
-            raise EFCError(f"{name}: expected a number or one per run, got {entry!r}")
-        if rule.get("whole") and (isinstance(entries, list) or not math.isfinite(entry) or entry != int(entry)):
-            raise EFCError(f"{name}: must be a whole number, got {entries!r}")
-        if not (entry > low or (rule["inclusive"] and entry == low)) or entry > high:
-            bound = f"{'at least' if rule['inclusive'] else 'above'} {low:g}"
-            bound += f" and at most {high:g}" if high != float("inf") else ""
-            raise EFCError(f"{name}: must be {bound}, got {entry:g}")
+def _rule(item: Field[Any]) -> Rule | None:
+    rule = item.metadata.get("rule")
+    return rule if isinstance(rule, Rule) else None
 
 
-def _plain(value: Any) -> Any:
+def _agree(values: Sequence[object]) -> bool:
+    plain = [value if callable(value) else _plain(value) for value in values]
+    return all(value == plain[0] for value in plain)
+
+
+def _plain(value: object) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):

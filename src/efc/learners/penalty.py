@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,11 +25,20 @@ class PenaltyOptions(Options):
     """``strength`` is the factor s of the penalty ``s * sum Omega (theta - theta*)^2``; ``inf`` freezes.
 
     The head's part of the sum has the factor ``s * head_strength``.
+
+    Args:
+        lr: the learning rate at a task's start.
+        strength: the factor s of the penalty.
+        head_strength: further factor of the head's penalty.
     """
 
     lr: PerRun = learning_rate(1e-4)
     strength: PerRun = number(
-        1e4, inclusive=True, search=(1e-1, 1e9), doc="factor s of the penalty; inf freezes what is important"
+        1e4,
+        inclusive=True,
+        search=(1e-1, 1e9),
+        doc="factor s of the penalty; inf freezes what is important",
+        changeable=True,
     )
     head_strength: PerRun = number(1.0, inclusive=True, doc="further factor of the head's penalty")
 
@@ -46,8 +56,8 @@ class Penalised(SGD):
     options: PenaltyOptions
     memory_type: ClassVar[type[Memory]]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def set_up(self) -> None:
+        super().set_up()
         self.memory = self.memory_type(self)
         self.strength = self.per_run("strength", self.options.strength).reshape(-1, 1)
         self.infinite = torch.isinf(self.strength)
@@ -88,6 +98,10 @@ class Penalised(SGD):
 
     def consolidate(self, task: TaskData) -> None:
         self.memory.consolidate(self, task)
+
+    @classmethod
+    def numbers_kept(cls, samples: int, sizes: Sequence[int], options: Options) -> int:
+        return super().numbers_kept(samples, sizes, options) + cls.memory_type.numbers_kept(samples, sizes)
 
     def parts(self) -> dict[str, Part]:
         return super().parts() | {"memory": self.memory}

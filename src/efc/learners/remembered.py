@@ -7,6 +7,8 @@ pull (``p dR/dW`` beside the gradient) or as a natural step (what the optimiser 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +20,8 @@ from efc.core.network import forward
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
+    from efc.learners.options import Options
 
 
 HUNDRED = 100.0
@@ -36,9 +39,12 @@ class RememberedActivity:
     times the sum of its inputs' rates: in wide or busy layers a pull of the same weight is too stiff for such steps.
     ``moments="relative"`` therefore counts a layer's moments per hundred of that sum where it is larger; ``"plain"`` as
     they are.
+
+    Args:
+        learner: the learner whose layers they are of.
     """
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: GradientLearner) -> None:
         self.learner = learner
         device, rank = learner.theta.device, int(learner.options.rank)
         self.layers: list[Moments | Sketch] = []
@@ -54,6 +60,17 @@ class RememberedActivity:
         self.factor = torch.zeros_like(learner.theta)
         self.operators: list[Operator] = []
         self.natural: list[Operator] = []
+
+    @staticmethod
+    def numbers_kept(sizes: Sequence[int], options: Options) -> int:
+        """How many float32-sized numbers per run it takes: the anchor, and each hidden layer's moments.
+
+        The inputs' moments are the same for all runs; it is only natural steps that make something of them per run.
+        """
+        if not options.remembers:
+            return 0
+        widths = sizes[:-1] if options.step == "natural" else sizes[1:-1]
+        return sum(a * b for a, b in pairwise(sizes)) + sum(_moments(width, int(options.rank)) for width in widths)
 
     def begin_task(self, task: TaskData) -> None:
         """A task begins, its head rows have been set.
@@ -138,3 +155,8 @@ class RememberedActivity:
             prefix = f"{i}."
             layer.load({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
         self._prepare()
+
+
+def _moments(width: int, rank: int) -> int:
+    """The moments of a layer's inputs in float64, their copy for the steps, and what working them out needs."""
+    return 8 * (width + 1) * (rank if 0 < rank < width else width + 1)

@@ -15,7 +15,7 @@ from efc.learners.penalty import Penalised, PenaltyOptions
 
 if TYPE_CHECKING:
     from efc.core.task import TaskData
-    from efc.learners.base import Learner
+    from efc.learners.gradient import GradientLearner
 
 
 class SIMemory(Memory):
@@ -29,12 +29,12 @@ class SIMemory(Memory):
     stored = ("omega", "anchor", "path", "travelled")
     follows_path = True
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: GradientLearner) -> None:
         super().__init__(learner)
         self.path = torch.zeros_like(learner.theta)
         self.travelled = torch.zeros_like(learner.theta)
 
-    def begin_task(self, learner: Learner) -> None:
+    def begin_task(self, learner: GradientLearner) -> None:
         super().begin_task(learner)
         self.path.zero_()
         self.travelled.zero_()
@@ -43,7 +43,7 @@ class SIMemory(Memory):
         self.path.addcmul_(gradient, step)
         self.travelled.sub_(step)
 
-    def consolidate(self, learner: Learner, task: TaskData) -> None:
+    def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
         damping = learner.per_run("damping", getattr(learner.options, "damping", 1e-3)).reshape(-1, 1)
         self.omega = self.omega + self.path.clamp_min(0) / (self.travelled.square() + damping)
         self.anchor = learner.theta.clone()
@@ -54,7 +54,11 @@ class SIOptions(PenaltyOptions):
     """``damping`` is the published xi."""
 
     strength: PerRun = number(
-        1.0, inclusive=True, search=(1e-4, 1e6), doc="factor s of the penalty (published: c); inf freezes"
+        1.0,
+        inclusive=True,
+        search=(1e-4, 1e6),
+        doc="factor s of the penalty (published: c); inf freezes",
+        changeable=True,
     )
     damping: PerRun = number(1e-3, doc="xi, keeps the importance of hardly moving parameters bounded")
 

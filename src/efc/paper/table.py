@@ -148,7 +148,7 @@ LINES = [
     _ablation("neuron-normalised Fisher", normalise="neuron"),
     _ablation("linear output", output="linear"),
     _ablation("additive control", form="additive", feedback="jacobian"),
-    _ablation("as the authors' code", preset="reference"),
+    _ablation("as the authors' code", variant="reference"),
 ]
 
 WIDE = [
@@ -227,8 +227,7 @@ def config_of(column: str, wanted: Sequence[Entry], stand_in: str | None, settin
 
 def _row(entry: Entry) -> dict[str, Any]:
     line = entry.line
-    variant = find_learner(line.method).options_type.presets.get(line.changes.get("preset", ""), {})
-    options = (entry.chosen() or {}) | dict(variant) | dict(line.changes)
+    options = find_learner(line.method).options_type.layered(entry.chosen() or {}, line.changes)
     return vars(Row(line.method, line.head, entry.scenario, options))
 
 

@@ -15,7 +15,8 @@ from efc.core.activations import ACTIVATIONS
 from efc.data import check_name, usual_tasks
 from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
-from efc.learners import HEADS, LEARNERS, Learner, find_learner
+from efc.learners import HEADS, LEARNERS, find_learner
+from efc.learners.options import merged
 from efc.presets import fitting_preset, training_preset
 from efc.streams import SCENARIOS
 from efc.training.evaluation import EVALUATED
@@ -105,12 +106,12 @@ def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
                 raise EFCError(f"{key}: no such setting{suggest(key, keys)}; there are {', '.join(keys)}")
             if key in sections:
                 _sections(key, value)
-                settings[key] = _merge(settings.get(key, {}), value)
+                settings[key] = merged(settings.get(key, {}), value)
             else:
                 settings[key] = value
     if "solver" in settings:
         for name in ("efc", "efc-paper"):
-            settings[name] = _merge(settings.get(name, {}), {"solver": settings["solver"]})
+            settings[name] = merged(settings.get(name, {}), {"solver": settings["solver"]})
     dataset = check_name(str(settings.get("dataset", "digits")))
     tasks, classes = usual_tasks(dataset)
     plain = {"tasks": tasks, "classes_per_task": classes} | training_preset(dataset)
@@ -137,7 +138,8 @@ def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
             wanted = [h for h in _names("head", settings, (learner.shipped_head,)) if h in learner.heads]
             for head in wanted or [learner.shipped_head]:
                 preset = fitting_preset(preset_name, scenario, method, head, own)
-                rows.append(_row(method, head, scenario, _layered(learner, preset, settings)))
+                options = learner.options_type.layered(preset, settings.get(learner.name, {}))
+                rows.append(_row(method, head, scenario, options))
     return rows
 
 
@@ -159,20 +161,14 @@ def _own_methods(layer: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in (*_list(layer.get("methods", [])), *named) if ":" in str(name)]
 
 
-def _layered(learner: type[Learner], base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """``base``, under the named variant asked for (``preset``), under the method's own section."""
-    section = settings.get(learner.name, {})
-    variant = learner.options_type.presets.get(str(section.get("preset")), {})
-    return _merge(_merge(base, variant), section)
-
-
 def _given_row(index: int, row: Any, settings: Mapping[str, Any]) -> Row:
     """A row of a saved configuration, with the method's section (from ``--set``, say) on top."""
     names = [f.name for f in fields(Row)]
     if not isinstance(row, Mapping) or sorted(row) != sorted(names):
         raise EFCError(f"rows[{index}]: expected the keys {', '.join(names)}, got {row!r}")
-    options = _sections(f"rows[{index}].options", row["options"])
-    return _row(row["method"], row["head"], row["scenario"], _layered(find_learner(row["method"]), options, settings))
+    options, learner = _sections(f"rows[{index}].options", row["options"]), find_learner(row["method"])
+    layered = learner.options_type.layered(options, settings.get(learner.name, {}))
+    return _row(row["method"], row["head"], row["scenario"], layered)
 
 
 def _row(method: str, head: str, scenario: str, options: Mapping[str, Any]) -> Row:
@@ -235,15 +231,6 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^\+?\.?inf
 def parse(text: str) -> Any:
     """A YAML value."""
     return yaml.load(text, Loader=_Loader)
-
-
-def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    """``top`` over ``base``, mappings inside merged likewise."""
-    merged = dict(base)
-    for key, value in top.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
-    return merged
 
 
 def _sections(name: str, value: Any) -> dict[str, Any]:

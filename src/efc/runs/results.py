@@ -16,11 +16,12 @@ from efc.runs.identity import Run
 def row_document(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One row: what was run, the measures over seeds, and what each seed did."""
     settings = runs[0].settings
+    options = settings["options"]
     first = results[0]
     unsettled = [result["unsettled"] for result in results]
     document = {
         "method": find_learner(settings["method"]).name,
-        "variant": settings["options"].get("preset", "none"),
+        "variant": options.get("variant", options.get("preset", "none")),  # its old name
         "head": settings["head"],
         "dataset": settings["dataset"],
         "encoder": settings["encoder"],

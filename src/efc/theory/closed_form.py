@@ -19,11 +19,12 @@ from torch import Tensor
 from efc.core.control import Controller, Dynamics
 from efc.core.linear import solve_gain, steady_state_u
 from efc.core.network import Parameters, flat_bmm
+from efc.core.preservation import terms
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
 from efc.core.system import System, build, feed_back, free_preservation, free_slopes, learning_signal
 from efc.theory.rows import layers_of
-from efc.theory.situation import HEAD_BETA, Situation, one_hot
+from efc.theory.situation import Situation, one_hot
 
 READINGS = ("softmax", "elementwise", "printed", "package")
 """M = S, M = diag(p), M = I; and :func:`~efc.core.linear.steady_state_u`, which is M = S with one thing more: that the
@@ -137,16 +138,10 @@ def sweep_system(
     layers = layers_of(s.layout, theta.double(), s.classes)
     shared = Parameters(*(tuple(t.expand(K, *t.shape[1:]) for t in part) for part in layers))
     x, y = s.probes.x.double(), one_hot(s.probes.y, s.classes, theta.double())
-    terms = _terms(s, run, theta.double(), beta) if bool((beta > 0).any()) else None
+    drift = theta.double() - s.theta_A[run].double()
+    preserved = bool((beta > 0).any())
+    pulls = terms(s.layout, s.pull(run, beta, drift), drift, s.classes) if preserved else None
     return build(
         Dynamics(s.activation, feedback=feedback), shared, x.expand(K, *x.shape), y.expand(K, *y.shape),
-        Controller.from_gain(kappa), lam=lam, terms=terms,
+        Controller.from_gain(kappa), lam=lam, terms=pulls,
     )  # fmt: skip
-
-
-def _terms(s: Situation, run: int, theta: Tensor, beta: Tensor) -> Parameters:
-    flat = s.diagonal()[run].double() * (theta - s.theta_A[run].double())
-    terms = layers_of(s.layout, flat, s.classes)
-    head = [1.0] * (len(terms.weights) - 1) + [HEAD_BETA]
-    W = tuple(beta.reshape(-1, 1, 1) * h * t for h, t in zip(head, terms.weights, strict=True))
-    return Parameters(W, tuple(beta.reshape(-1, 1) * h * t for h, t in zip(head, terms.biases, strict=True)))

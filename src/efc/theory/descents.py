@@ -17,7 +17,7 @@ from torch import Tensor
 from efc.core.activations import activation
 from efc.core.control import Controller, Dynamics
 from efc.core.linear import control_jacobian, solve_gain
-from efc.core.network import Layout, affine, backward, forward, outer_sums
+from efc.core.network import Layout, affine, forward, mean_loss_gradient
 from efc.core.outputs import loss_gradient
 from efc.core.plasticity import weight_change
 from efc.core.solution import Solution
@@ -25,6 +25,7 @@ from efc.core.solvers import make_solver
 from efc.core.system import System, build, feed_back, learning_signal
 from efc.errors import EFCError
 from efc.learners.optim import Adam
+from efc.theory.situation import KAPPA, LAMBDA
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Setting:
 
     layout: Layout
     feedback: str = "jacobian"
-    kappa: float = 0.1
-    lam: float = 0.01
+    kappa: float = KAPPA
+    lam: float = LAMBDA
     target: str = "weak"
     solver: str = "newton"
     tol: float = 1e-10
@@ -101,8 +102,8 @@ def back_propagation(setting: Setting, theta: Tensor, x: Tensor, y: Tensor) -> T
     """(R, P): the gradient of the mean cross-entropy."""
     out = torch.zeros_like(theta)
     system = setting.system(theta, x, y)
-    deltas = backward(system.theta, system.dynamics.sigma, system.free, loss_gradient("softmax", system.free.z, y))
-    outer_sums(deltas, system.free.r, setting.layout.views(out), scale=1.0 / y.shape[1])
+    delta_L = loss_gradient("softmax", system.free.z, y)
+    mean_loss_gradient(system.theta, system.dynamics.sigma, system.free, delta_L, setting.layout.views(out))
     return out
 
 

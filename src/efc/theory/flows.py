@@ -10,14 +10,14 @@ from torch import Tensor
 
 from efc.core.control import Controller, Dynamics
 from efc.core.plasticity import weight_change
-from efc.core.preservation import strengths
+from efc.core.preservation import terms
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
 from efc.core.solvers.base import initial_u
 from efc.core.system import System, build, drive
 from efc.learners.optim import Adam
 from efc.theory.effort import Optimum, Problem, exact_gradient, least_control
-from efc.theory.situation import HEAD_BETA, KAPPA, LAMBDA, Situation
+from efc.theory.situation import KAPPA, LAMBDA, Situation
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,6 @@ def descend_effort(problem: Problem, step: float, steps: int, adam: bool = False
     return Course([*V, float(found.effort.mean()) / 2], foreseen, found)
 
 
-def pull(situation: Situation, run: int, beta: Sequence[float], floor: float = 0.0) -> Tensor:
-    """(K, P): ``beta F``, the head's with its own factor, for K strengths, in float64.
-
-    ``floor`` times the mean importance is given to every weight on top: task A's Fisher is zero for the rows of the
-    head that belong to task B's classes, and wherever task A is silent.
-    """
-    F = situation.diagonal()[run].double()
-    b = torch.tensor(list(beta), dtype=F.dtype, device=F.device)
-    return strengths(situation.layout, b, torch.full_like(b, HEAD_BETA), "none", None) * (F + floor * F.mean())
-
-
 LOOKS = 20
 
 
@@ -97,8 +86,8 @@ def follow_local_rule(
     looks = {round(k * steps / LOOKS) for k in range(LOOKS + 1)}
     losses: list[Tensor] = []
     for step in range(steps + 1):
-        terms = layout.views(pulls * (theta - start))
-        solution = solver.solve(build(dynamics, layout.views(theta), x, y, controller, lam=LAMBDA, terms=terms))
+        held = terms(layout, pulls, theta - start)
+        solution = solver.solve(build(dynamics, layout.views(theta), x, y, controller, lam=LAMBDA, terms=held))
         weight_change(solution, layout.views(change), "signal", scale=-1.0)
         if step in looks:
             losses.append(-(torch.log_softmax(solution.system.free.z, -1) * y).sum(-1).mean(1))

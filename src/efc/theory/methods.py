@@ -12,13 +12,14 @@ from torch import Tensor
 from efc.core.control import Controller, Dynamics
 from efc.core.network import Parameters
 from efc.core.plasticity import postsynaptic
+from efc.core.preservation import terms
 from efc.core.solution import Solution
 from efc.core.solvers import make_solver
 from efc.core.system import System, build, free_preservation
 from efc.learners import find_learner
 from efc.learners.base import Learner
 from efc.theory.rows import layers_of, outer_rows
-from efc.theory.situation import HEAD_BETA, KAPPA, LAMBDA, Situation, batches, one_hot
+from efc.theory.situation import BETA, HEAD_BETA, KAPPA, LAMBDA, Situation, batches, one_hot
 from efc.training.loop import few_threads
 
 METHODS = {
@@ -85,15 +86,14 @@ def descend(
 ) -> dict[str, Tensor]:
     """Train on task B for ``steps`` steps, looking when ``at`` says so (0 is before the first): (len(at), R) each."""
     task, size = situation.task(1), min(situation.scale.batch_size, len(situation.B.y))
-    plan = batches(len(task.y), size, steps, learner.seeds)
+    plan = batches(len(task.y), size, steps, learner.seeds, situation.device)
     seen: list[dict[str, Tensor]] = []
     with few_threads(learner, size):
         for step in range(steps + 1):
             if step in at:
                 seen.append(measure(learner))
             if step < steps:
-                index = plan[step].to(situation.device)
-                learner.step(task.x[index], task.y[index])
+                learner.step(task.x[plan[step]], task.y[plan[step]])
     return {name: torch.stack([look[name] for look in seen]).cpu() for name in seen[0]}
 
 
@@ -110,7 +110,7 @@ def visited(
 class Control:
     """How strongly the equilibrium is driven and preserved."""
 
-    beta: float = 10.0
+    beta: float = BETA
     head_beta: float = HEAD_BETA
     kappa: float = KAPPA
     lam: float = LAMBDA
@@ -125,10 +125,8 @@ def preservation_terms(situation: Situation, run: int, theta: Tensor, control: C
     """``beta F (theta - theta_A*)`` per layer, the head's with its own factor; None at beta = 0."""
     if control.beta == 0:
         return None
-    flat = control.beta * situation.diagonal()[run] * (theta - situation.theta_A[run])
-    terms = layers_of(situation.layout, flat, situation.classes)
-    W, b = (*terms.weights[:-1], control.head_beta * terms.weights[-1]), terms.biases
-    return Parameters(W, (*b[:-1], control.head_beta * b[-1]))
+    factor = situation.pull(run, control.beta, theta, control.head_beta)
+    return terms(situation.layout, factor, theta - situation.theta_A[run], situation.classes)
 
 
 def equilibrium(
@@ -140,11 +138,11 @@ def equilibrium(
     """
     s = situation
 
-    def system(terms: Parameters | None) -> System:
+    def system(pulls: Parameters | None) -> System:
         dynamics = Dynamics(s.activation, feedback=control.feedback, form=control.form)
         layers, controller = layers_of(s.layout, theta, s.classes), Controller.from_gain(control.kappa)
         batch = x.unsqueeze(0), y.unsqueeze(0)
-        return build(dynamics, layers, *batch, controller, lam=control.lam, target=control.target, terms=terms)
+        return build(dynamics, layers, *batch, controller, lam=control.lam, target=control.target, terms=pulls)
 
     built = system(preservation_terms(s, run, theta, control))
     gammas = free_preservation(built)

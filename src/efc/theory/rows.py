@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.func import jacrev, vmap
 
 from efc.core.activations import Activation
-from efc.core.network import Layout, Parameters, affine, backward, forward, outer_sums
+from efc.core.network import Layout, Parameters, affine, backward, forward, mean_loss_gradient
 from efc.core.outputs import loss_gradient, softmax_jacobian_product
+from efc.core.preservation import terms
 
 CHUNK = 25
 """Samples whose Jacobians are made at a time: bounds the memory of automatic differentiation."""
@@ -72,12 +73,12 @@ def effective_preservation(
     ``gamma_i = -(F_i * (W_i - W_i*)) r_{i-1} - F_bi * (b_i - b_i*)``, read off the free rates.
     """
     layers = layers_of(layout, theta, classes)
-    terms = layers_of(layout, F * (theta - anchor), classes)
+    pulls = terms(layout, F.unsqueeze(0), (theta - anchor).unsqueeze(0), classes)
     trace = forward(layers, sigma, x[None, None])
     p = torch.softmax(trace.z[0, 0], -1)
     da = torch.zeros_like(x[:1])
     for i, r in enumerate(trace.r):
-        gamma = -(terms.weights[i][0] @ r[0, 0] + terms.biases[i][0])
+        gamma = -(pulls.weights[i][0] @ r[0, 0] + pulls.biases[i][0])
         if i + 1 < len(trace.r):
             f = trace.r[i + 1][0, 0]
             dr = f * gamma + sigma.slope(trace.a[i][0, 0], f) * da
@@ -120,8 +121,8 @@ def mean_gradient(
     layers = layout.views(theta).active(classes)
     trace = forward(layers, sigma, x.expand(R, -1, -1))
     targets = y.expand(R, -1, -1)
-    deltas = backward(layers, sigma, trace, loss_gradient("softmax", trace.z, targets))
     gradient = torch.zeros_like(theta)
-    outer_sums(deltas, trace.r, layout.views(gradient).active(classes), scale=1.0 / len(x))
+    delta_L = loss_gradient("softmax", trace.z, targets)
+    mean_loss_gradient(layers, sigma, trace, delta_L, layout.views(gradient).active(classes))
     loss = -(torch.log_softmax(trace.z, -1) * targets).sum(-1).mean(1)
     return loss, gradient

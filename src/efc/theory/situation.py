@@ -16,16 +16,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from efc.core.activations import Activation, activation
+from efc.core.axis import PerRun
 from efc.core.fisher import diagonal_fisher
 from efc.core.network import Layout
+from efc.core.preservation import strengths
 from efc.core.task import TaskData
 from efc.errors import EFCError
-from efc.learners import find_learner
+from efc.learners import EFCPaperOptions, find_learner
+from efc.learners.state import Generators
 from efc.streams import Stream, load, split
 from efc.streams.split import Part
-from efc.training.loop import few_threads, orders
+from efc.training.loop import batches as epoch_batches
+from efc.training.loop import few_threads
 
-KAPPA, LAMBDA, HEAD_BETA = 0.1, 0.01, 10.0
+_SHIPPED = EFCPaperOptions().to_mapping()
+KAPPA, LAMBDA, BETA, HEAD_BETA = (float(_SHIPPED[name]) for name in ("kappa", "lam", "beta", "head_beta"))
 """EFC as in the paper (:class:`~efc.learners.EFCPaperOptions`)."""
 FOREVER = 10**9
 """Planned steps under which the learning rate stays where it is."""
@@ -128,6 +133,17 @@ class Situation:
             self._cache["diagonal"] = diagonal_fisher(self.layout, self.theta_A, self.sigma, [batch], self.classes_A)
         return self._cache["diagonal"]
 
+    def pull(self, run: int, beta: PerRun, like: Tensor, head_beta: float = HEAD_BETA, floor: float = 0.0) -> Tensor:
+        """(K, P): ``beta D_A``, the head's with a factor of its own, for K strengths: what ``theta - theta_A*`` is
+        multiplied by in the preservation signal.
+
+        ``floor`` times the mean importance is given to every weight on top: task A's Fisher is zero for the rows of the
+        head that belong to task B's classes, and wherever task A is silent.
+        """
+        each = torch.as_tensor(beta, dtype=like.dtype, device=like.device).reshape(-1)
+        F = self.diagonal()[run].to(like)
+        return strengths(self.layout, each, torch.full_like(each, head_beta), "none", None) * (F + floor * F.mean())
+
 
 def some(part: Part, n: int) -> Part:
     """At most ``n`` samples, the same ones every time, in a random order."""
@@ -142,12 +158,14 @@ def one_hot(y: Tensor, classes: slice, like: Tensor) -> Tensor:
     return (y.unsqueeze(-1) == torch.arange(classes.start, classes.stop, device=y.device)).to(like.dtype)
 
 
-def batches(n: int, size: int, steps: int, seeds: Sequence[int]) -> list[Tensor]:
-    """Index batches (R, B), epoch after epoch, every run in its own order; the same for every method."""
-    generators = [torch.Generator().manual_seed(1_000_003 * seed + 17) for seed in seeds]
+def batches(n: int, size: int, steps: int, seeds: Sequence[int], device: torch.device | str = "cpu") -> list[Tensor]:
+    """Index batches (R, B), all of one size, epoch after epoch, every run in its own order; the same for every
+    method."""
+    generators = Generators(seeds, purpose=17).each
     found: list[Tensor] = []
     while len(found) < steps:
-        found += [batch for batch in orders(n, generators).split(size, dim=1) if batch.shape[1] == min(size, n)]
+        epoch = epoch_batches(n, size, generators, device)
+        found += [batch for batch in epoch if batch.shape[1] == min(size, n)]
     return found[:steps]
 
 
@@ -157,12 +175,11 @@ def learn_task_A(scale: Scale, stream: Stream, seeds: Sequence[int], device: tor
     options = cls.options_type.from_mapping({"lr": scale.lr_A})
     learner = cls((stream.n_features, *scale.hidden, stream.n_outputs), seeds, options, head="random", device=device)
     n = len(stream.tasks[0].parts["train"].y)
-    plan = batches(n, scale.batch_size, scale.epochs * (n // scale.batch_size), seeds)
+    plan = batches(n, scale.batch_size, scale.epochs * (n // scale.batch_size), seeds, device)
     task = stream.data(0, len(plan))
     with few_threads(learner, scale.batch_size):
         learner.begin_task(task)
         for index in plan:
-            index = index.to(device)
             learner.step(task.x[index], task.y[index])
     return learner.theta.clone()
 

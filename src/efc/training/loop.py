@@ -97,7 +97,8 @@ class Training:
         self.part = choose("evaluate", evaluate, EVALUATED)
         R, T = learner.runs, len(stream.tasks)
         self.generators = Generators(learner.seeds, purpose=1)
-        self.order: Tensor | None = None
+        self.order: tuple[Tensor, ...] | None = None
+        """The batches of the epoch under way."""
         self.order_from = self.generators.state_dict()["generators"]
         self.task = self.epoch = self.batch = 0
         self.begun = False
@@ -170,8 +171,8 @@ class Training:
             return ()
         if self.order is None:
             self.order_from = self.generators.state_dict()["generators"]
-            self.order = orders(len(task.y), self.generators.each).to(task.y.device)
-        return tuple(self.order.split(self.batch_size, dim=1))[self.batch :]
+            self.order = batches(len(task.y), self.batch_size, self.generators.each, task.y.device)
+        return self.order[self.batch :]
 
     def _tally(self, statistics: dict[str, Tensor]) -> None:
         """Add a step's sums to its epoch's; nobody looks at them before the end."""
@@ -268,6 +269,12 @@ def few_threads(learner: Learner, batch_size: int) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def orders(n: int, generators: Sequence[torch.Generator]) -> Tensor:
-    """(R, n): a permutation for every run, drawn from its own generator."""
-    return torch.stack([torch.randperm(n, generator=generator) for generator in generators])
+def batches(
+    n: int, size: int, generators: Sequence[torch.Generator], device: torch.device | str = "cpu"
+) -> tuple[Tensor, ...]:
+    """One epoch over ``n`` samples: index batches (R, B), every run in an order drawn from its own generator.
+
+    The last one is smaller where ``size`` does not divide ``n``.
+    """
+    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
+    return tuple(order.split(size, dim=1))

@@ -11,7 +11,7 @@ from efc.theory.curvature import Rows, fisher, implicit, normalised, with_diagon
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, band, bars, mean_std, verdict
 from efc.theory.methods import visited
 from efc.theory.rows import gradient_rows
-from efc.theory.situation import Situation, one_hot
+from efc.theory.situation import BETA, Situation, one_hot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
     s = situation
     steps = 300 if s.scale.quick else 1000
     at = [0, *(round(steps * share) for share in (0.03, 0.1, 0.3, 1.0))]
-    course = visited(s, "EFC", steps, at, s.scale.lr, 10.0)
+    course = visited(s, "EFC", steps, at, s.scale.lr, BETA)
     found: dict[str, list[list[float]]] = {name: [[] for _ in at] for name in LABELS}
     unweighted = []
     for run in range(s.runs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from efc.report.style import COLOURS, new_figure
 from efc.theory.closed_form import sweep_system
 from efc.theory.effort import Optimum, Problem
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, verdict
-from efc.theory.flows import LOOKS, Trajectory, balance, descend_effort, follow_local_rule, pull, record
+from efc.theory.flows import LOOKS, Trajectory, balance, descend_effort, follow_local_rule, record
 from efc.theory.methods import visited
-from efc.theory.situation import KAPPA, LAMBDA, Situation, one_hot, some
+from efc.theory.situation import BETA, KAPPA, LAMBDA, Situation, one_hot, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 SURE = 0.9
 """The target of the least control: so much on the right class, the rest spread evenly."""
-BETA = 10.0
-"""As EFC ships."""
 WAY = 100
 """Steps of EFC on task B before samples are looked at: there is something to be held back from."""
 BETAS = (0.0, 1.0, 10.0, 100.0)
@@ -63,9 +62,7 @@ def _descents(s: Situation) -> dict[str, Any]:
     steps = 30 if quick else 100
     found = {"0": descent_numbers(problem, 0.01, steps)}
     for beta in BETAS[3:] if quick else BETAS[2:]:
-        held = Problem(
-            s.layout, theta, s.sigma, problem.x, target, pull=pull(s, 0, [beta])[0], anchor=theta
-        )  # fmt: skip
+        held = replace(problem, pull=s.pull(0, beta, theta)[0], anchor=theta)
         found[f"{beta:g}"] = descent_numbers(held, 3e-3, steps, adam=True)
     return found
 
@@ -94,7 +91,7 @@ def log_rates(optimum: Optimum) -> float:
 def _rest(s: Situation, floor: float) -> dict[str, Any]:
     """The local rule on one sample at a time, and on a batch; a run per strength."""
     theta = s.theta_A[0].double()
-    pulls = pull(s, 0, BETAS, floor)
+    pulls = s.pull(0, BETAS, theta, floor=floor)
     steps = 240 if s.scale.quick else 800
     K, singles = len(BETAS), 2
     part = some(s.probes, 16)

@@ -15,7 +15,7 @@ from efc.theory.curvature import Rows, cosine, fisher, implicit
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, band, clearly, mean_std, verdict
 from efc.theory.methods import Control, equilibrium, update_rows, visited
 from efc.theory.rows import gradient_rows
-from efc.theory.situation import Situation, one_hot
+from efc.theory.situation import BETA, Situation, one_hot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
     steps = 300 if s.scale.quick else 1000
     shares = (0.03, 0.1, 0.3, 1.0) if s.scale.quick else (0.1, 1.0)
     at = [0, *(round(steps * share) for share in shares)]
-    course = visited(s, "EFC", steps, at, s.scale.lr, 10.0)
+    course = visited(s, "EFC", steps, at, s.scale.lr, BETA)
     batch: dict[str, list[list[list[float]]]] = {name: [[] for _ in at] for name in LABELS}
     samples: dict[str, list[list[float]]] = {name: [[] for _ in at] for name in LABELS}
     for run in range(s.runs):

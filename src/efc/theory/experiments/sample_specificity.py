@@ -10,10 +10,12 @@ from torch import Tensor
 from torch.func import vmap
 
 from efc.report.style import COLOURS, new_figure
+from efc.theory.effort import rank_correlation
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, bars, clearly, mean_std, verdict
 from efc.theory.methods import Control, equilibrium, update_rows, visited
 from efc.theory.rows import effective_preservation, mean_gradient
 from efc.theory.situation import Situation, one_hot
+from efc.training.loop import batches as epoch_batches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,26 +41,20 @@ def measure(situation: Situation, tell: Tell) -> Numbers:
 
 
 def _of_run(s: Situation, run: int, theta: Tensor, beta: float, batches: int) -> Numbers:
-    order = torch.randperm(len(s.B.y), generator=torch.Generator().manual_seed(run))[: batches * BATCH]
     y_A = one_hot(s.A.y, s.classes_A, theta)
     g_A = mean_gradient(s.layout, theta.unsqueeze(0), s.sigma, s.A.x, y_A, s.classes_A)[1][0]
     spread: list[float] = []
     own: list[float] = []
     averaged: list[float] = []
-    for index in order.to(s.device).split(BATCH):
-        x, y = s.B.x[index], one_hot(s.B.y[index], s.classes, theta)
+    for index in epoch_batches(len(s.B.y), BATCH, [torch.Generator().manual_seed(run)], s.device)[:batches]:
+        x, y = s.B.x[index[0]], one_hot(s.B.y[index[0]], s.classes, theta)
         spread.append(float((beta * effects(s, run, theta, x)).var(0).sum()))
         g_B = mean_gradient(s.layout, theta.unsqueeze(0), s.sigma, x, y, s.classes)[1][0]
         for kept, mean in ((own, False), (averaged, True)):
             solution = equilibrium(s, run, theta, x, y, Control(beta=beta), averaged=mean)
             kept.append(price(update_rows(s, solution).mean(0), g_A, g_B))
-    return {"spread": spread, "own": own, "averaged": averaged, "rank_correlation": rank_correlation(spread, own)}
-
-
-def rank_correlation(a: list[float], b: list[float]) -> float:
-    """Spearman's."""
-    ranks = [np.argsort(np.argsort(values)).astype(float) for values in (a, b)]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    together = rank_correlation(torch.tensor(spread), torch.tensor(own))
+    return {"spread": spread, "own": own, "averaged": averaged, "rank_correlation": together}
 
 
 def effects(s: Situation, run: int, theta: Tensor, x: Tensor) -> Tensor:

@@ -14,14 +14,12 @@ from efc.report.style import COLOURS, new_figure
 from efc.theory.closed_form import READINGS, Comparison, compare, sweep_system
 from efc.theory.finding import Claim, Experiment, Numbers, Tell, mean_std, verdict
 from efc.theory.methods import visited
-from efc.theory.situation import KAPPA, LAMBDA, Situation
+from efc.theory.situation import BETA, KAPPA, LAMBDA, Situation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BETA = 10.0
-"""As EFC ships."""
 STRONG = 10.0
 """A gain at which the loop is far from weak."""
 FACTORS = [10.0**-k for k in np.arange(-2, 2.25, 0.25).tolist()]

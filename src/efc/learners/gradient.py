@@ -1,0 +1,142 @@
+"""The frame of all methods that descend a gradient: optimiser, schedule, head policy, remembered activity, recording.
+
+A method adds what is its own: :meth:`GradientLearner.descent` (the direction the optimiser is given) and, if it
+preserves anything, :meth:`GradientLearner.consolidate`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from efc.core.task import TaskData
+from efc.learners.base import Learner
+from efc.learners.head_policies import HEADS, POLICIES
+from efc.learners.optim import make_optimiser
+from efc.learners.options import Options
+from efc.learners.record import Recorder, Step
+from efc.learners.remembered import RememberedActivity
+from efc.learners.state import Part
+
+
+class GradientLearner(Learner):
+    """A method that takes a step against a direction of its own on every batch: it writes :meth:`descent`.
+
+    ``begin_task`` makes a fresh optimiser and schedule and lets the head policy set the head's rows. Each ``step``
+    calls ``descent``, adds the pull of remembered activity, lets the optimiser make a step of the direction, makes it a
+    natural one if so asked, subtracts it and calls ``moved``. ``end_task`` lets the head policy finish, then calls
+    ``consolidate``, then takes in the task's activity.
+
+    Args:
+        sizes: layer sizes, from the inputs over the hidden layers to the outputs of all tasks together.
+        seeds: one per run; a run's initial weights and whatever else it draws come from its seed alone.
+        options: hyper-parameters of the method; by default its own, ``options_type()``.
+        head: name of the head policy, one of ``heads``; by default ``shipped_head``.
+        activation: name of the hidden units' activation.
+        device: where the parameters live.
+        dtype: in what precision, ``torch.float32`` or ``torch.float64``.
+    """
+
+    heads: ClassVar[Collection[str]] = HEADS
+    shipped_head = "least_squares"
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.gradient = torch.zeros_like(self.theta)
+        self.lr = self.per_run("lr", self.options.lr).reshape(-1, 1)
+        self.optimiser = make_optimiser(self.options.optimiser, self.theta)
+        self.head_policy = POLICIES[self.head](self)
+        self.remembered = RememberedActivity(self) if self.options.remembers else None
+        self.schedule = torch.ones((), dtype=self.theta.dtype, device=self.theta.device)
+        self._step: Step = self._update
+
+    def begin_task(self, task: TaskData) -> None:
+        super().begin_task(task)
+        self.active = self.head_policy.trained(task)
+        self.gradient.zero_()
+        self.optimiser = make_optimiser(self.options.optimiser, self.theta)
+        self.head_policy.begin(task)
+        if self.remembered is not None:
+            self.remembered.begin_task(task)
+        self._choose_step()
+
+    def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        progress = min(1.0, self.steps_taken / max(1, self.steps_planned))
+        self.schedule.fill_(0.5 * (1 + math.cos(math.pi * progress)))
+        self.steps_taken += 1
+        return self._step(self._with_runs(x), y)
+
+    def _update(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """The part of a step that is work on tensors alone."""
+        statistics = self.descent(x, self.one_hot(y, self.active))
+        remembered = self.remembered if self.tasks_seen > 0 else None
+        held = None if remembered is None else self.held()
+        if remembered is not None and self.options.pulls:
+            remembered.pull(self.theta, self.gradient)
+            if held is not None:
+                self.gradient.masked_fill_(held, 0.0)
+        step = self.optimiser.step(self.gradient, self.lr * self.schedule)
+        if remembered is not None and self.options.step == "natural":
+            step = remembered.project(step)
+            if held is not None:
+                step.masked_fill_(held, 0.0)
+        self.theta.sub_(step)
+        self.moved(step)
+        return statistics
+
+    def end_task(self, task: TaskData) -> None:
+        self.head_policy.end(task)
+        super().end_task(task)
+        if self.remembered is not None:
+            self.remembered.consolidate(task)
+
+    def parts(self) -> dict[str, Part]:
+        found = super().parts() | {"optimiser": self.optimiser, "head": self.head_policy}
+        return found if self.remembered is None else found | {"remembered": self.remembered}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self.gradient.zero_()
+        self._choose_step()
+
+    # -- what a method adds ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Write the direction the optimiser descends, (R, P), into ``self.gradient``; ``y`` is one-hot (R, B, C)."""
+
+    def pull_strength(self) -> Tensor:
+        """The weight p (R, 1, 1) of the pull ``p dW A`` of remembered activity, in units of what is descended."""
+        return self.per_run("pull", getattr(self.options, "pull", 0.0))
+
+    def held(self) -> Tensor | None:
+        """Parameters (R, P) that must not move at all, whatever is remembered of activity; None if all may."""
+        return None
+
+    def moved(self, step: Tensor) -> None:
+        """Called after every step with what was subtracted from the parameters, (R, P)."""
+        return None
+
+    def consolidate(self, task: TaskData) -> None:
+        """Remember a finished task. By default nothing is."""
+        return None
+
+    @classmethod
+    def numbers_kept(cls, samples: int, sizes: Sequence[int], options: Options) -> int:
+        kept = super().numbers_kept(samples, sizes, options)
+        return kept + RememberedActivity.numbers_kept(sizes, options)
+
+    # -- recording ---------------------------------------------------------------------------------------------------
+
+    def may_record(self) -> bool:
+        """Whether this learner's steps are recorded and replayed, which only a GPU can."""
+        return self.theta.is_cuda and self.says_recordable()
+
+    def _choose_step(self) -> None:
+        """An ordinary step, or a fresh recording of it: what it reads may lie elsewhere now."""
+        self._step = Recorder(self._update) if self.may_record() else self._update
