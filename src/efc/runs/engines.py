@@ -19,6 +19,7 @@ import torch
 
 from efc.errors import EFCError
 from efc.runs.plan import Pack
+from efc.runs.results import RunResult
 from efc.runs.worker import train_pack
 
 Listener = Callable[[Pack, int, int, int], None]
@@ -34,7 +35,7 @@ class Outcome:
 
     pack: Pack
     kind: str
-    results: list[dict[str, Any]] | None = None
+    results: list[RunResult] | None = None
     message: str = ""
 
 
