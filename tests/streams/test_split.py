@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from efc.errors import EFCError
 from efc.streams import Dataset, load, split
-from tasks import toy_dataset
+from support.tasks import toy_dataset
 
 
 @settings(max_examples=20, deadline=None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from efc.core import Anderson, FixedPoint, Newton, Relaxation, Result, Solver, SteadyState
 from efc.core.solvers.anderson import eliminate
-from helpers import Problem, packed
+from support.helpers import Problem, packed
 
 SOLVERS: list[Solver] = [
     FixedPoint(tol=1e-10, damping=0.7, max_steps=500),

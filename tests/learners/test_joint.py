@@ -9,8 +9,8 @@ from sklearn.linear_model import Ridge
 
 from efc.learners import Analytic, Joint, Options, TaskData
 from efc.training.loop import train
-from learner_helpers import make, train_on
-from tasks import toy_stream
+from support.learner_helpers import make, train_on
+from support.tasks import toy_stream
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (3, 0, 4, 2, 1)])

@@ -32,7 +32,7 @@ from efc.theory.experiments.equilibrium import (
 from efc.theory.finding import Verdict
 from efc.theory.flows import LOOKS, balance, descend_effort, follow_local_rule, pull, record
 from efc.theory.situation import HEAD_BETA, KAPPA, LAMBDA, Situation, one_hot
-from helpers import Problem as Random
+from support.helpers import Problem as Random
 
 H, P, F = Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS
 

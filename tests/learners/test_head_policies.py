@@ -10,8 +10,8 @@ from sklearn.linear_model import Ridge
 from efc.core.network import forward
 from efc.learners import SGD, Options, TaskData
 from efc.learners.ridge import RidgeMoments
-from learner_helpers import make, train_on
-from tasks import toy_stream
+from support.learner_helpers import make, train_on
+from support.tasks import toy_stream
 
 
 def test_ridge_moments_equal_scikit_learn() -> None:

@@ -24,7 +24,7 @@ from efc.theory.experiments import steady_state
 from efc.theory.experiments.steady_state import FACTORS, flips, judge, order, summary
 from efc.theory.finding import Verdict
 from efc.theory.situation import Situation
-from helpers import Problem
+from support.helpers import Problem
 
 H, P, F = Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS
 

@@ -10,8 +10,8 @@ from efc.core.network import forward
 from efc.learners import SGD, Learner, Options, TaskData
 from efc.learners.head_policies import CompensatedHead, InputCompensatedHead
 from efc.learners.ridge import RidgeMoments
-from learner_helpers import fit, make, train_on
-from tasks import toy_stream
+from support.learner_helpers import fit, make, train_on
+from support.tasks import toy_stream
 
 
 def features(learner: Learner, task: TaskData) -> torch.Tensor:

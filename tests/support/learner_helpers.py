@@ -24,7 +24,7 @@ from efc.learners import (
     TaskData,
 )
 from efc.training.loop import train
-from tasks import toy_stream
+from support.tasks import toy_stream
 
 SIZES = (6, 8, 7, 6)
 OPTIONS: dict[str, Any] = {

@@ -69,7 +69,7 @@ def test_the_papers_method_is_a_variant_and_a_row_of_its_own() -> None:
 @pytest.mark.parametrize(("method", "head", "scenario", "variant", "accuracy"), [
     pytest.param(*row, marks=[] if row[0] == "efc-paper" and row[2] == "class" else pytest.mark.slow,
                  id="-".join(row[:4]))
-    for row in json.loads((Path(__file__).parent / "learners" / "digits_before_activity.json").read_text())
+    for row in json.loads((Path(__file__).parent / "recorded" / "digits_before_activity.json").read_text())
 ])  # fmt: skip
 def test_what_was_there_before_activity_was_remembered_gives_the_same_numbers(
     method: str, head: str, scenario: str, variant: str, accuracy: list[float]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from efc.core import Controller, Dynamics, Layout, Parameters, System, build
-from oracle import Sample
+from support.oracle import Sample
 
 
 @dataclass

@@ -14,8 +14,8 @@ from efc.core.network import Layout
 from efc.learners import EWC, LEARNERS, SGD, EWCOptions, TaskData
 from efc.learners.penalty import Penalised
 from efc.learners.si import SIMemory
-from learner_helpers import fit, make, train_on, with_options
-from tasks import toy_stream
+from support.learner_helpers import fit, make, train_on, with_options
+from support.tasks import toy_stream
 
 DIAGONAL = ["ewc", "online_ewc", "si", "mas"]
 PENALISED = [*DIAGONAL, "full_fisher"]

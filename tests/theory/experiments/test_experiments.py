@@ -26,7 +26,7 @@ from efc.theory.finding import Claim, Verdict, clearly, verdict
 from efc.theory.methods import Control, descend, equilibrium, learner_at, losses, update_rows, visited
 from efc.theory.rows import gradient_rows, mean_gradient
 from efc.theory.situation import Situation, one_hot
-from theory_oracle import net
+from support.theory_oracle import net
 
 H, P, F = Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS
 

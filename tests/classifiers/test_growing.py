@@ -12,8 +12,8 @@ from efc.core import Parameters
 from efc.errors import EFCError
 from efc.learners import LEARNERS
 from efc.training.loop import train
-from learner_helpers import OPTIONS, SIZES, make
-from tasks import toy_stream
+from support.learner_helpers import OPTIONS, SIZES, make
+from support.tasks import toy_stream
 
 LEARNED = {"feedback": "learned", "feedback_warm_up": 3}
 CASES = [

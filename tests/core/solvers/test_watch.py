@@ -21,7 +21,7 @@ from efc.core import (
     weight_change,
 )
 from efc.core.system import System
-from helpers import Problem, flat
+from support.helpers import Problem, flat
 
 SOLVERS: list[Solver] = [FixedPoint(), Anderson(), Newton(), Relaxation(), SteadyState()]
 by_name = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)

@@ -8,7 +8,7 @@ import torch
 from efc.core.solution import Result
 from efc.core.solvers import Anderson, FixedPoint, Newton, Solver, base, rows
 from efc.core.solvers.rows import Rows, few_left
-from helpers import Problem
+from support.helpers import Problem
 
 SOLVERS = [Anderson(tol=1e-9), FixedPoint(tol=1e-9), Newton(tol=1e-9, start="free")]
 

@@ -15,8 +15,8 @@ from efc.learners import EFC, SGD, EFCOptions, Learner
 from efc.runs.worker import _trace
 from efc.streams import Stream
 from efc.training.loop import Effort, Training, train
-from oracle import SIGMA, Sample
-from tasks import toy_stream
+from support.oracle import SIGMA, Sample
+from support.tasks import toy_stream
 
 SIZES = (6, 8, 7, 6)
 EXACT = {"tol": 1e-11, "max_steps": 500}

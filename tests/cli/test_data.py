@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-import command
+from support import command
 
 
 def efc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

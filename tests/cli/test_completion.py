@@ -128,7 +128,7 @@ def test_a_name_is_not_offered_twice() -> None:
 def test_exit_codes_where_nothing_runs(
     arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The codes 0, 1 and 130 of runs are tested in test_cli.py and with the loggers."""
+    """The codes 0, 1 and 130 of runs are tested in test_run.py and with the loggers."""
     monkeypatch.setattr(sys, "argv", ["efc", *arguments])
     with pytest.raises(SystemExit) as stop:
         main()
@@ -139,7 +139,7 @@ def test_exit_codes_where_nothing_runs(
 
 
 def test_the_readme_documents_the_same_codes() -> None:
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (codes,) = re.findall(r"^Exit codes: (.*?)\n\n|^Exit codes: (.*)\Z", text, re.M | re.S) or [("", "")]
     assert re.findall(r"\b(0|1|2|130) [a-z]", "".join(codes)) == ["0", "1", "2", "130"]
     assert "logger" in "".join(codes)

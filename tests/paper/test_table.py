@@ -13,22 +13,23 @@ import pytest
 import torch
 import yaml
 
-from command import efc
+from efc import presets
 from efc.learners import find_learner
-from efc.paper import table as paper_table
 from efc.paper.table import COLUMNS, LINES, USUAL, WIDE, Entry, Line, config_of, entries, markdown, table, to_csv, told
 from efc.runs.config import make_config
 from efc.runs.plan import Pack, expand, place_of
 from efc.runs.worker import prepare
 from efc.search.samplers import on_border, trial_config
+from support.command import efc
 
-_tool = importlib.util.spec_from_file_location("results_page", Path(__file__).parents[1] / "tools" / "results_page.py")
+_tool = importlib.util.spec_from_file_location("results_page", Path(__file__).parents[2] / "tools" / "results_page.py")
 assert _tool is not None
 assert _tool.loader is not None
 results_page: Any = importlib.util.module_from_spec(_tool)
 _tool.loader.exec_module(results_page)
 
-PRESETS = sorted(Path(paper_table.__file__).parent.glob("presets/*.yaml"))
+PRESETS = sorted(Path(presets.__file__).parent.glob("*.yaml"))
+assert PRESETS
 VARIANTS = {
     "efc-anchor": "efc", "efc-mas": "efc", "efc-additive": "efc", "efc-additive-mas": "efc", "ewc-head": "ewc",
     "mas-head": "mas", "untrained": "frozen", "efc-natural": "efc", "activity-natural": "activity",

@@ -12,7 +12,7 @@ from efc.errors import EFCError
 from efc.learners import EFC, SGD, EFCOptions, Options, TaskData
 from efc.streams import Stream
 from efc.training.loop import Training, orders, train
-from tasks import toy_stream
+from support.tasks import toy_stream
 
 
 def test_every_run_sees_every_sample_once_in_its_own_order() -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from command import efc
 from efc.cli import main
 from efc.learners import LEARNERS
 from efc.runs.store import Store
+from support.command import efc
 
 QUICK = ["run", "--seeds", "2", "--epochs", "2", "--hidden", "16"]
 
