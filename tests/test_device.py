@@ -1,7 +1,7 @@
 """Everything on one device, wherever that is: what runs on the CPU runs elsewhere, with the same numbers.
 
-Elsewhere is a device that is only pretended (`support/pretend.py`), so that these tests run on any machine. The tests of the
-core and of recorded steps run on a real GPU too: ``EFC_TEST_DEVICE=cuda``.
+Elsewhere is a device that is only pretended (`support/pretend.py`), so that these tests run on any machine. The tests
+of the core and of recorded steps run on a real GPU too: ``EFC_TEST_DEVICE=cuda``.
 """
 
 from __future__ import annotations

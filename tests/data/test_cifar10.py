@@ -1,13 +1,10 @@
-"""Readers of the original formats, on small files made here, whole and broken."""
+"""CIFAR-10 in each of the forms it is published in, on small files made here, whole and broken."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import pickle
-import struct
 import tarfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,58 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from efc.data import cifar10, mnist, tiny_imagenet
-from efc.data.decoding import read_picture
-from efc.data.idx import read_idx
-from efc.data.image_set import finish, open_prepared
+from efc.data import cifar10
 from efc.errors import EFCError
-
-RNG = np.random.default_rng(0)
-
-
-def pixels(*shape: int) -> Any:
-    return RNG.integers(0, 256, shape, dtype=np.uint8)
-
-
-def idx(array: Any) -> bytes:
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_idx(zipped: bool, tmp_path: Path) -> None:
-    array = pixels(5, 3, 4)
-    path = tmp_path / ("a.gz" if zipped else "a")
-    path.write_bytes(gzip.compress(idx(array)) if zipped else idx(array))
-    np.testing.assert_array_equal(read_idx(path), array)
-
-
-@pytest.mark.parametrize("cut", [0, 3, 9, 20, -1])
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_truncated_idx_file_is_refused(cut: int, zipped: bool, tmp_path: Path) -> None:
-    data = idx(pixels(5, 3, 4))
-    path = tmp_path / ("a.gz" if zipped else "a")
-    path.write_bytes(gzip.compress(data)[:cut] if zipped else data[:cut])
-    with pytest.raises(EFCError, match=path.name):
-        read_idx(path)
-
-
-def test_mnist_files_become_prepared_arrays(tmp_path: Path) -> None:
-    expected = {}
-    for part, stem in (("train", "train"), ("test", "t10k")):
-        expected[part] = (pixels(7, 28, 28), RNG.integers(0, 10, 7, dtype=np.uint8))
-        (tmp_path / f"{stem}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(expected[part][0])))
-        (tmp_path / f"{stem}-labels-idx1-ubyte").write_bytes(idx(expected[part][1]))
-    out = tmp_path / "arrays"
-    out.mkdir()
-    mnist.from_idx(tmp_path, out)
-    finish(out, tmp_path / "prepared", mnist.SPEC.class_names, "test")
-    data = open_prepared("mnist", tmp_path / "prepared")
-    for part, (images, labels) in expected.items():
-        np.testing.assert_array_equal(data.images[part][:], images)
-        np.testing.assert_array_equal(data.labels[part], labels)
-    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(idx(pixels(6)))
-    with pytest.raises(EFCError, match="do not go with"):
-        mnist.from_idx(tmp_path, tmp_path / "prepared")
+from support.images import RNG, pixels
 
 
 def cifar_batch(n: int) -> tuple[Any, Any, Any]:
@@ -139,48 +87,3 @@ def test_a_pickle_cannot_run_anything(tmp_path: Path) -> None:
     with pytest.raises(EFCError, match="has no place in a data file"):
         cifar10.read_pickle(tmp_path / "p")
     assert not (tmp_path / "owned").exists()
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_tiny_imagenet_from_zip_and_folder(packed: bool, tmp_path: Path) -> None:
-    root, truth = tmp_path / "tiny-imagenet-200", {}
-    wnids = ["n02", "n01", "n03"]
-    for wnid in wnids:
-        (root / "train" / wnid / "images").mkdir(parents=True)
-        for k in range(2):
-            image = pixels(64, 64, 3)
-            truth[wnid, k] = image
-            Image.fromarray(image).save(root / "train" / wnid / "images" / f"{wnid}_{k}.JPEG", format="PNG")
-    (root / "val" / "images").mkdir(parents=True)
-    Image.fromarray(pixels(64, 64)).save(root / "val" / "images" / "val_0.JPEG", format="PNG")  # grey, as some are
-    (root / "wnids.txt").write_text("\n".join(wnids))
-    (root / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn03\t0\t0\t62\t62\n")
-    out = tmp_path / "arrays"
-    out.mkdir()
-    if packed:
-        with zipfile.ZipFile(tmp_path / "tiny-imagenet-200.zip", "w") as bundle:
-            for file in sorted(root.rglob("*")):
-                bundle.write(file, file.relative_to(tmp_path))
-        tiny_imagenet.from_zip(tmp_path, out)
-    else:
-        found = tiny_imagenet.present(tmp_path)
-        assert found is not None
-        found.prepare(out)
-    np.testing.assert_array_equal(np.load(out / "train_labels.npy"), [0, 0, 1, 1, 2, 2])  # classes by sorted wnid
-    np.testing.assert_array_equal(np.load(out / "train_images.npy")[2], truth["n02", 0])
-    np.testing.assert_array_equal(np.load(out / "test_labels.npy"), [2])
-    assert np.load(out / "test_images.npy").shape == (1, 64, 64, 3)
-
-
-def test_pictures(tmp_path: Path) -> None:
-    (tmp_path / "x.png").write_bytes(b"no picture")
-    with pytest.raises(EFCError, match="not a readable picture"):
-        read_picture(tmp_path / "x.png")
-    Image.fromarray(pixels(20, 30, 3)).save(tmp_path / "y.png")
-    with pytest.raises(EFCError, match="30 x 20 pixels are more than 10 x 10"):
-        read_picture(tmp_path / "y.png", largest=(10, 10))
-    whole = (tmp_path / "y.png").read_bytes()
-    (tmp_path / "z.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(EFCError, match="not a readable picture"):
-        read_picture(tmp_path / "z.png")
-    assert read_picture(tmp_path / "y.png", size=8).shape == (8, 8, 3)
