@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from command import efc
 from efc.cli import app
 from efc.errors import EFCError
 from efc.loggers import LOGGERS, Logs, check_names
 from efc.runs.identity import Run
+from support.command import efc
 
 RUN = ["run", "--methods", "efc,sgd", "--seeds", "1", "--epochs", "2", "--hidden", "16", "--out", "o"]
 ALL = ",".join(LOGGERS)
