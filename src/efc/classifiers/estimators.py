@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -34,13 +34,13 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     learning_rate: float | None
     epochs: int
     batch_size: int
-    random_state: Any
+    random_state: int | np.random.RandomState | None
     device: str
-    options: Mapping[str, Any] | None
+    options: Mapping[str, object] | None
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr"}
     """Arguments that are options of the learner, and what they are called there."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn one task, and forget all that was learned before."""
         X, y = self._checked(X, y, reset=True)
         found = np.unique(y)
@@ -49,7 +49,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_, self.classes_, self._met = model, found, found
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn the next task. Its classes may be new or not, in any order.
 
         ``classes`` may announce classes that are still to come: they are in ``classes_`` from then on, with probability
@@ -71,12 +71,12 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_, self.classes_, self._met = model, np.union1d(known, announced), met
         return self
 
-    def predict(self, X: Any, task: int | None = None) -> Array:
+    def predict(self, X: ArrayLike, task: int | None = None) -> Array:
         """The most likely class; with ``task`` (counted from 0) among the classes of that task alone."""
         scores = self._scores(X, task)
         return np.asarray(self.classes_[scores.argmax(1)])
 
-    def predict_proba(self, X: Any, task: int | None = None) -> Array:
+    def predict_proba(self, X: ArrayLike, task: int | None = None) -> Array:
         """(samples, classes): the softmax of the network's outputs, in the order of ``classes_``.
 
         With the ``analytic`` and ``least_squares`` heads the outputs are regressions on zero and one: the order of the
@@ -85,7 +85,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = torch.from_numpy(self._scores(X, task))
         return np.asarray(torch.softmax(scores, 1).numpy())
 
-    def decision_function(self, X: Any, task: int | None = None) -> Array:
+    def decision_function(self, X: ArrayLike, task: int | None = None) -> Array:
         """The network's outputs, in the order of ``classes_``; -inf for classes not met yet, or not of the ``task``.
 
         With two classes it is, as everywhere in scikit-learn, one number per sample: by how much the second leads.
@@ -158,17 +158,17 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return Growing(self._setup(n_features, seed))
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float32, order="C")
-        check_classification_targets(y)
-        return X, y
+    def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, Array]:
+        features, labels = validate_data(self, X, y, reset=reset, dtype=np.float32, order="C")
+        check_classification_targets(labels)
+        return features, labels
 
-    def _scores(self, X: Any, task: int | None) -> Array:
+    def _scores(self, X: ArrayLike, task: int | None) -> Array:
         """(samples, classes) in the order of ``classes_``."""
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, dtype=np.float32, order="C")
-        z = self.model_.exact_logits(torch.tensor(X), task).numpy()
-        scores = np.full((len(X), len(self.classes_)), -np.inf)
+        features = validate_data(self, X, reset=False, dtype=np.float32, order="C")
+        z = self.model_.exact_logits(torch.tensor(features), task).numpy()
+        scores = np.full((len(features), len(self.classes_)), -np.inf)
         scores[:, np.searchsorted(self.classes_, self._met)] = z
         return scores
 
@@ -199,9 +199,9 @@ class ContinualClassifier(_Classifier):
         learning_rate: float | None = None,
         epochs: int = 20,
         batch_size: int = 32,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         self.method = method
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -241,9 +241,9 @@ class EFCClassifier(_Classifier):
         learning_rate: float | None = None,
         epochs: int = 20,
         batch_size: int = 32,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ class EFCHead(nn.Module):
         batch_size: int = 64,
         seed: int = 0,
         device: torch.device | str = "cpu",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
         setup = Setup(
@@ -126,7 +126,7 @@ class EFCHead(nn.Module):
             self.growing.to(probe.device, probe.dtype)
         return self
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, Tensor], prefix: str, keep_vars: bool) -> None:
         """All plain tensors, so that safetensors takes them as well as torch.save."""
         state = {"classes": torch.tensor(self._classes, dtype=torch.int64)} | self.growing.state_dict()
         destination.update({prefix + key: value for key, value in state.items()})
@@ -135,7 +135,7 @@ class EFCHead(nn.Module):
         self,
         state_dict: Mapping[str, Tensor],
         prefix: str,
-        local_metadata: Mapping[str, Any],
+        local_metadata: Mapping[str, object],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
