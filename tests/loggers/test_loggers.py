@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from typer.testing import CliRunner
 
 from efc.cli import app
 from efc.errors import EFCError
+from efc.learners import EWCOptions
 from efc.loggers import LOGGERS, Logs, check_names
 from efc.runs.identity import Run
+from efc.runs.results import Epoch, RunResult
 from support.command import efc
+from support.records import a_result, a_run
 
 RUN = ["run", "--methods", "efc,sgd", "--seeds", "1", "--epochs", "2", "--hidden", "16", "--out", "o"]
 ALL = ",".join(LOGGERS)
@@ -263,23 +267,17 @@ def test_a_logger_that_fails_midway_costs_no_results(tmp_path: Path) -> None:
 # -- by hand ----------------------------------------------------------------------------------------------------------
 
 
-def by_hand(seed: int = 0) -> tuple[Run, dict[str, Any]]:
+def by_hand(seed: int = 0) -> tuple[Run, RunResult]:
     """A run with a trace of the control effort: two tasks of three epochs, two layers."""
-    settings = {
-        "method": "efc", "head": "random", "dataset": "npz:my, data.npz", "scenario": "class", "seed": seed,
-        "epochs": 3, "hidden": [4], "order_seed": None, "options": {"lr": 0.1, "strength": float("inf")},
-    }  # fmt: skip
+    options = EWCOptions(lr=0.1, strength=float("inf"))
+    run = a_run(seed, method="ewc", dataset="npz:my, data.npz", options=options)
     trace = [
-        {"task": task, "epoch": epoch, "psi": [task + 0.25, epoch + 0.5], "gamma": [0.125 * task, 0.5 * epoch],
-         "unsettled": 0.0625 * epoch}
+        Epoch(task, epoch, [task + 0.25, epoch + 0.5], [0.125 * task, 0.5 * epoch], 0.0625 * epoch)
         for task in (1, 2) for epoch in (1, 2, 3)
     ]  # fmt: skip
-    trace[4]["psi"] = [None, 2.5]  # what could not be measured is left out
-    result = {
-        "metrics": {"accuracy": 75.0, "forgetting": 25.0}, "accuracy_matrix": [[100.0, None], [50.0, 100.0]],
-        "unsettled": 0.125, "diverged": False, "seconds": 1.5, "trace": trace,
-    }  # fmt: skip
-    return Run.of(settings), result
+    trace[4] = replace(trace[4], psi=[None, 2.5])  # what could not be measured is left out
+    metrics = {"accuracy": 75.0, "forgetting": 25.0}
+    return run, a_result(metrics=metrics, unsettled=0.125, seconds=1.5, trace=trace)
 
 
 @pytest.fixture
@@ -300,7 +298,7 @@ def test_the_control_effort_epoch_by_epoch(name: str, tmp_path: Path) -> None:
     for seed in (0, 1):
         run, result = by_hand(seed)
         logs.log(run, result)
-        wanted[run.id] = expected(result)
+        wanted[run.id] = expected(result.to_json())
     logs.close()
     again = Logs(tmp_path / "logs", [name], told.append)  # another process, later
     again.log(*by_hand())
@@ -324,7 +322,7 @@ def test_a_run_that_is_forgotten_is_gone_and_its_neighbour_stays(name: str, tmp_
     logs.log(other, result)
     logs.forget([one.id])
     logs.close()
-    same(READERS[name](tmp_path / "logs")[0], {other.id: expected(result)})
+    same(READERS[name](tmp_path / "logs")[0], {other.id: expected(result.to_json())})
 
 
 def test_a_run_that_was_cut_off_while_it_was_written_is_written_again(tmp_path: Path) -> None:
@@ -338,7 +336,7 @@ def test_a_run_that_was_cut_off_while_it_was_written_is_written_again(tmp_path: 
         again = Logs(tmp_path / "logs", ["csv"], pytest.fail)
         again.log(run, result)
         again.close()
-    same(read_csv(tmp_path / "logs")[0], {one.id: expected(result), other.id: expected(result)})
+    same(read_csv(tmp_path / "logs")[0], {one.id: expected(result.to_json()), other.id: expected(result.to_json())})
 
 
 @mlflow_warns
@@ -349,7 +347,7 @@ def test_an_unfinished_run_of_mlflow_is_replaced(tmp_path: Path) -> None:
     client: Any = logs.loggers[0].client  # type: ignore[attr-defined]
     client.create_run(logs.loggers[0].experiment, tags={"efc.run": run.id})  # type: ignore[attr-defined]
     logs.log(run, result)
-    same(read_mlflow(tmp_path / "logs")[0], {run.id: expected(result)})
+    same(read_mlflow(tmp_path / "logs")[0], {run.id: expected(result.to_json())})
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------

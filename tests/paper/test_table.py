@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,16 @@ import torch
 import yaml
 
 from efc import presets
+from efc.cli.bench_paper import shown
 from efc.learners import find_learner
-from efc.paper.table import COLUMNS, LINES, USUAL, WIDE, Entry, Line, config_of, entries, markdown, table, to_csv, told
+from efc.paper.lines import COLUMNS, LINES, USUAL, WIDE, Line
+from efc.paper.table import Cell, Entry, PaperTable, config_of, entries, told
 from efc.runs.config import make_config
 from efc.runs.plan import Pack, expand, place_of
+from efc.runs.results import Summary
 from efc.runs.worker import prepare
-from efc.search.samplers import on_border, trial_config
+from efc.search.space import on_border
+from efc.search.sweep import trial_config
 from support.command import efc
 
 _tool = importlib.util.spec_from_file_location("results_page", Path(__file__).parents[2] / "tools" / "results_page.py")
@@ -196,8 +202,8 @@ def test_the_table_is_complete() -> None:
     assert (config.hidden, config.epochs, config.batch_size, config.evaluate) == ((100, 100), 10, 256, "test")
     ablation = next(e for e in wanted if e.line.label == "EFC: beta = 0" and e.column == "mnist")
     row = config.rows[[e for e in wanted if e.column == "mnist"].index(ablation)]
-    assert row.options["beta"] == 0
-    assert row.options["lr"] == ablation.chosen()["lr"]  # type: ignore[index]
+    assert row.options.beta == 0
+    assert row.options.lr == ablation.chosen()["lr"]  # type: ignore[index]
 
 
 def test_what_is_left_out_is_told_in_one_line_per_column() -> None:
@@ -230,18 +236,18 @@ def test_the_pages_show_the_committed_numbers() -> None:
     """The tables and the head table are what the tool makes of the numbers, and the numbers are those of every line."""
     found, wide = results_page.committed("paper"), results_page.committed("paper-wide")
     whole = {(e.column, e.line.label, e.scenario) for e in entries(USUAL, ["class", "task"])[0]}
-    assert {(row["column"], row["line"], row["scenario"]) for row in found["rows"]} == whole
-    assert len(wide["rows"]) == 27
-    for name, shown in (("tables", results_page.tables(found, wide)), ("results", results_page.headline(found))):
+    assert {(cell.column, cell.line, cell.scenario) for cell in found.cells} == whole
+    assert len(wide.cells) == 27
+    for name, written in (("tables", results_page.tables(found, wide)), ("results", results_page.headline(found))):
         page = (results_page.DOCS / f"{name}.md").read_text(encoding="utf-8")
-        assert results_page.between(page, shown) == page
-    for row in (*found["rows"], *wide["rows"]):
-        assert row["accuracy"]["mean"] == pytest.approx(np.mean(row["accuracy"]["per_seed"]), abs=1e-3)
-        assert row["seeds"] == [0, 1, 2, 3, 4]
+        assert results_page.between(page, written) == page
+    for cell in (*found.cells, *wide.cells):
+        assert cell.accuracy.mean == pytest.approx(np.mean(cell.accuracy.per_seed), abs=1e-3)
+        assert cell.seeds == [0, 1, 2, 3, 4]
 
 
 def test_the_readme_shows_the_committed_numbers() -> None:
-    cells = {(r["column"], r["line"], r["scenario"]): r["accuracy"] for r in results_page.committed("paper")["rows"]}
+    cells = {(c.column, c.line, c.scenario): c.accuracy for c in results_page.committed("paper").cells}
     text = (results_page.DOCS.parent / "README.md").read_text(encoding="utf-8")
     columns = ("mnist", "cifar10-resnet18", "tiny-imagenet-resnet18")
     for start, label in {
@@ -254,7 +260,7 @@ def test_the_readme_shows_the_committed_numbers() -> None:
         [line] = [line for line in text.splitlines() if line.startswith(start)]
         for column, cell in zip(columns, line.split("|")[2:5], strict=True):
             found = cells[column, results_page.chosen(column, results_page.HEADLINE[label]), "class"]
-            assert cell.strip() == f"{found['mean']:.1f} ± {found['std']:.1f}", (column, label)
+            assert cell.strip() == f"{found.mean:.1f} ± {found.std:.1f}", (column, label)
 
 
 def test_lines_are_chosen_by_parts_of_their_names() -> None:
@@ -269,13 +275,15 @@ def test_lines_are_chosen_by_parts_of_their_names() -> None:
 
 
 def test_tables_for_people_and_programs() -> None:
-    entry = {"mean": 60.0, "std": 1.0, "per_seed": [59.0, 61.0]}
-    row = {"line": "EFC, x", "column": "mnist", "scenario": "class", "accuracy": entry, "forgetting": entry,
-           "unsettled": None, "seconds": 2.0, "paper": [51.4, 4.8]}  # fmt: skip
-    found = {"rows": [row, row | {"scenario": "task", "paper": None}]}
-    assert "| EFC, x | 60.0 ± 1.0 (51.4) | 60.0 ± 1.0 | 60.0 |" in markdown(found, "mnist")
-    assert table(found).row_count == 1
-    lines = list(csv.DictReader(io.StringIO(to_csv(found))))
+    measure = Summary(60.0, 1.0, [59.0, 61.0])
+    cell = Cell(
+        "EFC, x", "mnist", "class", "efc", "random", measure, measure, None, None, [], 2.0, {}, [0, 1], (51.4, 4.8)
+    )
+    found = PaperTable([cell, replace(cell, scenario="task", paper=None)])
+    assert "| EFC, x | 60.0 ± 1.0 (51.4) | 60.0 ± 1.0 | 60.0 |" in found.markdown("mnist")
+    assert shown(found).row_count == 1
+    assert PaperTable.from_json(json.loads(json.dumps(found.to_json()))) == found
+    lines = list(csv.DictReader(io.StringIO(found.to_csv())))
     assert lines[0]["accuracy"] == "60.00"
     assert lines[0]["paper"] == "51.4"
 

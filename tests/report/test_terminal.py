@@ -18,15 +18,14 @@ from rich.console import Console
 
 import efc
 from efc.report.terminal import PackProgress, make_console
-from efc.runs.identity import Run
 from efc.runs.plan import Pack
+from support.records import a_run
 
 RUN = ["run", "--methods", "sgd,analytic", "--seeds", "1", "--epochs", "2", "--hidden", "8", "--out", "o"]
 
 
 def packs(count: int, tasks: int, epochs: int) -> list[Pack]:
-    common = {"method": "sgd", "head": "random", "scenario": "class", "dataset": "d", "tasks": tasks, "epochs": epochs}
-    return [Pack((Run.of(common | {"seed": k}),)) for k in range(count)]
+    return [Pack((a_run(k, tasks=tasks, epochs=epochs),)) for k in range(count)]
 
 
 def test_in_a_file_there_are_plain_lines(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import yaml
 
 from efc.errors import EFCError
 from efc.learners import EFC, LEARNERS, SGD
-from efc.search.samplers import around, grid, on_border, parse_axes, ranked, run_off, scattered, search, space_of
+from efc.search.samplers import grid, ranked, run_off, scattered, search
+from efc.search.space import around, on_border, parse_axes, space_of
 from support import command
 
 SPACE = {"lr": (1e-4, 1e-2), "beta": (1.0, 100.0), "feedback": ("jacobian", "least_control")}

@@ -12,6 +12,7 @@ import torch
 import efc
 from efc.core import Parameters
 from efc.learners import EFC, SGD, EFCOptions, Learner
+from efc.runs.results import Epoch
 from efc.runs.worker import _trace
 from efc.streams import Stream
 from efc.training.loop import Effort, Training, train
@@ -165,7 +166,7 @@ def test_a_run_without_a_finite_sample_has_no_means_and_its_neighbour_has() -> N
     assert (found.unsettled[0] == 1).all()
     alone = effort_of(EFC(SIZES, [1], EFCOptions(lr=1e-2), dtype=torch.float64))
     np.testing.assert_allclose(found.psi[1], alone.psi[0], rtol=0, atol=1e-10)
-    assert _trace(found, 0)[0] == {"task": 1, "epoch": 1, "psi": [None] * 3, "gamma": [None] * 3, "unsettled": 1.0}
+    assert _trace(found, 0)[0] == Epoch(1, 1, [None] * 3, [None] * 3, 1.0)
 
 
 def test_stopped_in_the_middle_of_an_epoch_the_sums_go_on() -> None:
