@@ -50,7 +50,7 @@ Heads = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help="random, zero, least_squares, analytic, compensated, input_compensated; one or several.",
+        help=f"{', '.join(HEADS)}; one or several.",
         autocompletion=several_of(HEADS),
     ),
 ]
