@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from efc.learners.full_fisher import FullFisherMemory
-from learners.test_penalty import sample_gradients
+from support.gradients import sample_gradients
 from support.learner_helpers import make, train_on
 from support.tasks import toy_stream
 

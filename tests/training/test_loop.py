@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from efc.errors import EFCError
-from efc.learners import EFC, SGD, EFCOptions, Options, TaskData
-from efc.streams import Stream
+from efc.learners import EFC, SGD, EFCOptions, Options
 from efc.training.loop import Training, orders, train
+from support.answers import Oracle
 from support.tasks import toy_stream
 
 
@@ -116,68 +116,6 @@ def test_stopped_at_every_boundary_and_gone_on_with_is_the_whole_bit_for_bit(
     efforts = [vars(t.result().effort or object) for t in (whole, part)]
     for name in ("psi", "gamma", "unsettled"):
         np.testing.assert_equal(efforts[0].get(name), efforts[1].get(name))
-
-
-class Oracle(SGD):
-    """Answers by a table: for each sample the output it names, whatever the weights."""
-
-    def __init__(self, stream: Stream, answer: Callable[[int], int], runs: int = 1) -> None:
-        super().__init__((stream.n_features, stream.n_outputs), list(range(runs)))
-        self.answer = answer
-        self.known = {
-            x.numpy().tobytes(): int(y)
-            for task in stream.tasks
-            for part in task.parts.values()
-            for x, y in zip(part.x, part.y, strict=True)
-        }
-        self.planned: list[int] = []
-
-    def begin_task(self, task: TaskData) -> None:
-        self.planned.append(task.steps)
-
-    def step(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {}
-
-    def logits(self, x: torch.Tensor, classes: slice) -> torch.Tensor:
-        answers = torch.tensor([self.answer(self.known[row.numpy().tobytes()]) for row in x])
-        return torch.nn.functional.one_hot(answers, 10)[None, :, classes].float().expand(self.runs, -1, -1)
-
-
-def test_confusion_has_true_outputs_by_rows() -> None:
-    stream = toy_stream("class")
-    confusion = train(Oracle(stream, lambda y: 0 if y == 3 else y), stream, epochs=1).confusion[0]
-    sizes = np.bincount(np.concatenate([task.parts["test"].y for task in stream.tasks]))
-    expected = np.diag(sizes).astype(float)
-    expected[3, 3], expected[3, 0] = 0, sizes[3]
-    np.testing.assert_array_equal(confusion, expected)
-
-
-def test_only_active_outputs_compete() -> None:
-    """A learner that always names the last class: in Class-IL it cannot while that class is unseen."""
-    stream = toy_stream("class")
-
-    class Eager(Oracle):
-        def logits(self, x: torch.Tensor, classes: slice) -> torch.Tensor:
-            return super().logits(x, classes) + 5.0 * (torch.arange(10)[classes] == 5)
-
-    A = train(Eager(stream, lambda y: y), stream, epochs=1).accuracy_matrix[0]
-    assert A[0, 0] == 100
-    assert A[1, 1] == 100
-    assert A[2, 0] == 0
-
-
-def test_the_matrix_is_measured_on_the_part_asked_for() -> None:
-    stream = toy_stream("class")
-    held = {x.numpy().tobytes() for task in stream.tasks for x in task.parts["validation"].x}
-
-    class OnlyHeldOut(Oracle):
-        def logits(self, x: torch.Tensor, classes: slice) -> torch.Tensor:
-            right = torch.tensor([row.numpy().tobytes() in held for row in x])[None, :, None]
-            return torch.where(right, super().logits(x, classes), -super().logits(x, classes))
-
-    learner = OnlyHeldOut(stream, lambda y: y)
-    assert train(learner, stream, epochs=1, evaluate="validation").accuracy_matrix[0, -1].mean() == 100
-    assert train(learner, stream, epochs=1, evaluate="test").accuracy_matrix[0, -1].mean() < 50
 
 
 def test_a_diverged_run_has_no_entries_in_its_confusion_and_the_schedule_spans_all_epochs() -> None:
