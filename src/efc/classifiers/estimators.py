@@ -181,12 +181,20 @@ def _check_kinds(*labels: Array) -> None:
 
 
 class ContinualClassifier(_Classifier):
-    """Any of the library's methods on tasks that follow one another.
+    """One of the library's methods on tasks that follow one another. Inputs should be standardised.
 
-    ``method`` is a name of ``efc.learners.LEARNERS`` (or ``module:Class``), ``head`` what becomes of the output weights
-    when a task begins: ``analytic`` (moments of all tasks' features are kept), ``least_squares`` (of the new task's
-    alone) or ``random``. ``learning_rate=None`` is the method's own; ``options`` holds whatever else it understands.
-    Inputs should be standardised.
+    Args:
+        method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
+        hidden_layer_sizes: The hidden layers' widths.
+        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        head: What becomes of the output weights when a task begins: ``analytic`` (moments of all tasks' features are
+            kept), ``least_squares`` (of the new task's alone), ``random`` or any other of ``efc.learners.HEADS``.
+        learning_rate: At a task's start; falls to zero within it. None: the method's own.
+        epochs: Passes over a task's data.
+        batch_size: Samples per batch.
+        random_state: An integer makes results repeatable.
+        device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        options: Whatever else the method understands, by name.
     """
 
     def __init__(
@@ -221,11 +229,22 @@ class ContinualClassifier(_Classifier):
 class EFCClassifier(_Classifier):
     """Equilibrium Fisher Control on tasks that follow one another, without keeping their samples.
 
-    ``pull`` is the weight of remembered activity, ``beta`` the strength of the preservation signal, ``head`` what
-    becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments of all tasks'
-    features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random`` leave them to training.
-    None stands for the method's own value; ``options`` holds any other of :class:`~efc.learners.EFCOptions`. Inputs
-    should be standardised.
+    Inputs should be standardised. None stands for the method's own value.
+
+    Args:
+        hidden_layer_sizes: The hidden layers' widths.
+        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        head: What becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments
+            of all tasks' features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random``
+            leave them to training.
+        pull: The weight of remembered activity.
+        beta: The strength of the preservation signal.
+        learning_rate: At a task's start; falls to zero within it. None: the method's own.
+        epochs: Passes over a task's data.
+        batch_size: Samples per batch.
+        random_state: An integer makes results repeatable.
+        device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        options: Any other of :class:`~efc.learners.EFCOptions`, by name.
     """
 
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr", "beta": "beta", "pull": "pull"}

@@ -15,10 +15,20 @@ from efc.errors import EFCError
 class EFCHead(nn.Module):
     """Classes arrive over time; :meth:`learn_task` learns the next ones without forgetting those before.
 
-    It has no parameters that an optimiser could train: it learns by ``method`` (a name of ``efc.learners.LEARNERS``)
-    alone. ``hidden`` layers lie between the features and the outputs; ``head=None`` is ``input_compensated`` where the
-    method takes it. The further arguments are those of :class:`~efc.classifiers.estimators.ContinualClassifier`.
-    Features should be of about unit size.
+    It has no parameters that an optimiser could train: it learns by its method alone. Features should be of about unit
+    size.
+
+    Args:
+        n_features: The width of the features.
+        hidden: The widths of the layers between the features and the outputs.
+        method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
+        head: What becomes of the output weights; None: ``input_compensated`` where the method takes it.
+        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        epochs: Passes over a task's data.
+        batch_size: Samples per batch.
+        seed: Of the initial weights and of the order of batches.
+        device: Where it computes.
+        options: Whatever else the method understands, by name.
 
     Examples:
         >>> features, labels = torch.randn(40, 16), torch.arange(40) % 2
