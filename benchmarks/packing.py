@@ -18,7 +18,9 @@ from efc.learners import find_learner
 from efc.runs.config import make_config
 from efc.runs.plan import Pack, expand, place_of
 from efc.runs.worker import dataset_of, train_pack
-from efc.search.samplers import scattered, space_of, trial_config
+from efc.search.samplers import scattered
+from efc.search.space import space_of
+from efc.search.sweep import trial_config
 
 
 def main() -> None:

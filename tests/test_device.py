@@ -1,7 +1,7 @@
 """Everything on one device, wherever that is: what runs on the CPU runs elsewhere, with the same numbers.
 
-Elsewhere is a device that is only pretended (`pretend.py`), so that these tests run on any machine. The tests of the
-core and of recorded steps run on a real GPU too: ``EFC_TEST_DEVICE=cuda``.
+Elsewhere is a device that is only pretended (`support/pretend.py`), so that these tests run on any machine. The tests
+of the core and of recorded steps run on a real GPU too: ``EFC_TEST_DEVICE=cuda``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from efc.learners import LEARNERS
 from efc.theory.experiments import EXPERIMENTS
 from efc.theory.situation import QUICK, prepare
 from efc.training.loop import Training
-from learner_helpers import make, with_options
-from tasks import toy_stream
+from support.learner_helpers import make, with_options
+from support.tasks import toy_stream
 
-pytest.importorskip("pretend", reason="this torch cannot have a device made in Python", exc_type=ImportError)
-from pretend import DEVICE, Pretended, pretending
+pytest.importorskip("support.pretend", reason="this torch cannot have a device made in Python", exc_type=ImportError)
+from support.pretend import DEVICE, Pretended, pretending
 
 
 def test_two_devices_do_not_mix() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
@@ -13,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from efc.cli import app
 
 ROOT = Path(__file__).parents[1]
 pytest.importorskip("mkdocs", reason="MkDocs is not installed (extra: docs)")
@@ -46,10 +51,53 @@ def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
     assert not re.search(r":(func|class|meth|mod|data|attr):<code>", text)
 
 
-def test_every_command_is_in_the_reference(site: Path) -> None:
-    text = (site / "cli.html").read_text(encoding="utf-8")
-    assert {"efc-run", "efc-bench", "efc-data-encode", "efc-runs-compare"} <= ids(site / "cli.html")
-    assert "--checkpoint-minutes" in text
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command and every group of commands, as typed after ``efc``; none that is hidden."""
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield from commands(below, (*path, name))
+
+
+COMMANDS = list(commands(typer.main.get_command(app)))
+
+
+def sections(page: Path) -> dict[str, str]:
+    """What stands below each heading up to the next one, as a reader sees it, by the heading's id."""
+    pieces = re.split(r'<h[1-6] id="([^"]+)"[^>]*>', page.read_text(encoding="utf-8"))
+    texts = (html.unescape(re.sub(r"<[^>]+>", "", piece)) for piece in pieces[2::2])
+    return dict(zip(pieces[1::2], texts, strict=True))
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_commands_are_found() -> None:
+    """Groups and what is in them."""
+    assert {(), ("run",), ("runs",), ("runs", "compare"), ("data", "encode")} <= set(COMMANDS)
+    assert len(COMMANDS) == len(set(COMMANDS)) >= 16
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(("efc", *path)))
+def test_every_command_is_in_the_reference(site: Path, path: tuple[str, ...]) -> None:
+    """What ``--help`` says in a terminal stands in the manual: what the command does, its usage, every option."""
+    shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"}, prog_name="efc")
+    assert shown.exit_code == 0, shown.output
+    usage, about = shown.stdout.strip().split("\n\n")[:2]
+    section = words(sections(site / "cli.html")["-".join(("efc", *path))])
+    assert words(usage.removeprefix("Usage: ")) in section
+    assert words(about) in section
+    options = re.findall(r"^  (-.*?)(?:  .*)?$", shown.stdout, re.M)
+    flags = [flag for option in options for flag in re.findall(r"--[\w-]+", option)]
+    assert "--help" in flags
+    for flag in flags:
+        assert re.search(rf"{flag}(?![\w-])", section), f"{' '.join(path)} {flag} is not in the reference"
+
+
+def test_nothing_is_in_the_reference_that_is_no_command(site: Path) -> None:
+    told = {name for name in sections(site / "cli.html") if name == "efc" or name.startswith("efc-")}
+    assert told == {"-".join(("efc", *path)) for path in COMMANDS}
 
 
 def test_pictures_are_small_and_there(site: Path) -> None:

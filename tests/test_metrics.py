@@ -24,9 +24,8 @@ def test_forward_transfer_leaves_the_first_task_out() -> None:
     np.testing.assert_allclose(metrics.forward_transfer(before, untrained), [(10 - 5) / 2])
 
 
-def test_shares_and_class_accuracy() -> None:
+def test_shares_of_the_tasks_in_answers_and_samples() -> None:
     confusion = np.array([[[8, 0, 0, 2], [0, 5, 5, 0], [0, 0, 10, 0], [0, 0, 0, 0]]], float)
-    np.testing.assert_allclose(metrics.class_accuracy(confusion), [[80, 50, 100, NAN]])
     tasks = [slice(0, 2), slice(2, 4)]
     np.testing.assert_allclose(metrics.prediction_share(confusion, tasks), [[100 * 13 / 30, 100 * 17 / 30]])
     np.testing.assert_allclose(metrics.true_share(confusion, tasks), [[100 * 20 / 30, 100 * 10 / 30]])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from command import efc
+from support.command import efc
 
 RECORDED = Path(__file__).parent / "recorded" / "numbers_before_the_rooms.json"
 SHORT = ("--seeds", "2", "--epochs", "1")

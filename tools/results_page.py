@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from efc import presets
-from efc.paper.table import COLUMNS, DEFAULT, USUAL, Entry, entries, markdown
+from efc.paper.lines import COLUMNS, DEFAULT, USUAL
+from efc.paper.table import Entry, PaperTable, entries
 
 DOCS = Path(__file__).parents[1] / "docs"
 TITLES = {
@@ -26,7 +26,6 @@ TITLES = {
 DIAGONAL = ("EWC", "online EWC", "SI", "MAS")
 MARKS = ("<!-- written by tools/results_page.py -->", "<!-- end -->")
 
-Row = dict[str, Any]
 Chooser = Callable[[str], bool]
 
 
@@ -59,9 +58,8 @@ HEADLINE: dict[str, Chooser] = {
 }
 
 
-def committed(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+def committed(name: str) -> PaperTable:
+    return PaperTable.from_json(json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def validation(entry: Entry) -> float:
@@ -80,17 +78,17 @@ def chosen(column: str, chooser: Chooser, scenario: str = "class") -> str:
     return max(every, key=lambda e: validation(e) if e.line.tuned else 0.0).line.label
 
 
-def headline(found: dict[str, Any]) -> str:
+def headline(found: PaperTable) -> str:
     """The head table, Class-IL."""
-    cells = {(r["column"], r["line"]): r for r in found["rows"] if r["scenario"] == "class"}
+    cells = {(cell.column, cell.line): cell for cell in found.cells if cell.scenario == "class"}
     lines = [f"| Class-IL % | {' | '.join(TITLES[c].replace(' features', '') for c in USUAL)} |", "|---" * 5 + "|"]
     for label, chooser in HEADLINE.items():
         shown = []
         for column in USUAL:
             line = chosen(column, chooser)
-            row = cells[column, line]
+            cell = cells[column, line]
             told = f" ({short(line)})" if "best" in label else ""
-            shown.append(f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}{told}")
+            shown.append(f"{cell.accuracy.mean:.1f} ± {cell.accuracy.std:.1f}{told}")
         lines.append(f"| {label} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
@@ -102,10 +100,10 @@ def short(line: str) -> str:
     return ", ".join([*told, head])
 
 
-def tables(found: dict[str, Any], wide: dict[str, Any]) -> str:
+def tables(found: PaperTable, wide: PaperTable) -> str:
     """docs/tables.md below its first lines."""
-    parts = [f"## {TITLES[column]}\n\n{markdown(found, column)}" for column in USUAL]
-    parts += [f"## {TITLES[name]}\n\n{markdown(wide, name)}" for name, column in COLUMNS.items() if column.wide]
+    parts = [f"## {TITLES[column]}\n\n{found.markdown(column)}" for column in USUAL]
+    parts += [f"## {TITLES[name]}\n\n{wide.markdown(name)}" for name, column in COLUMNS.items() if column.wide]
     return "\n".join(parts)
 
 
@@ -115,19 +113,19 @@ def between(text: str, new: str) -> str:
     return f"{text[:start]}\n\n{new}\n{text[end:]}"
 
 
-def draw(found: dict[str, Any], file: Path) -> None:
+def draw(found: PaperTable, file: Path) -> None:
     """The head table as a picture: one panel a column of the table, one dot a row."""
     from matplotlib import pyplot as plt
 
-    cells = {(r["column"], r["line"]): r for r in found["rows"] if r["scenario"] == "class"}
+    cells = {(cell.column, cell.line): cell for cell in found.cells if cell.scenario == "class"}
     names = list(HEADLINE)[::-1]
     figure, panels = plt.subplots(1, 4, figsize=(13, 4.6), sharey=True, layout="constrained")
     for panel, column in zip(panels, USUAL, strict=True):
         for at, label in enumerate(names):
-            row = cells[column, chosen(column, HEADLINE[label])]
+            cell = cells[column, chosen(column, HEADLINE[label])]
             colour = "#3f51b5" if label.startswith("**") else "#777777"
-            panel.errorbar(row["accuracy"]["mean"], at, xerr=row["accuracy"]["std"], fmt="o", color=colour, ms=6)
-            panel.text(row["accuracy"]["mean"], at + 0.22, f"{row['accuracy']['mean']:.1f}", ha="center", fontsize=8)
+            panel.errorbar(cell.accuracy.mean, at, xerr=cell.accuracy.std, fmt="o", color=colour, ms=6)
+            panel.text(cell.accuracy.mean, at + 0.22, f"{cell.accuracy.mean:.1f}", ha="center", fontsize=8)
         panel.set_title(TITLES[column].replace(", ", ",\n"), fontsize=9)
         panel.set_yticks(range(len(names)), [name.replace("*", "").replace("`", "") for name in names], fontsize=8)
         panel.set_ylim(-0.6, len(names) - 0.2)

@@ -6,10 +6,14 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from efc.errors import EFCError
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What JSON and YAML can hold."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -53,12 +57,12 @@ def make_folder(folder: Path, argument: str) -> Path:
     return folder
 
 
-def to_json(document: Any) -> str:
+def to_json(document: object) -> str:
     """Strict JSON: NaN has no place in it, and an infinite option is written as the text ``inf``."""
     return json.dumps(_without_infinity(document), indent=1, allow_nan=False, default=str)
 
 
-def _without_infinity(value: Any) -> Any:
+def _without_infinity(value: object) -> object:
     if isinstance(value, dict):
         return {key: _without_infinity(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -52,13 +52,6 @@ def forward_transfer(before: Array, untrained: Array) -> Array:
     return np.asarray((before - untrained)[:, 1:].mean(-1))
 
 
-def class_accuracy(confusion: Array) -> Array:
-    """``confusion[k, k] / sum_l confusion[k, l]`` (R, K), per cent: the recall of every class (NaN if untested)."""
-    total = confusion.sum(-1)
-    right = np.diagonal(confusion, axis1=1, axis2=2)
-    return np.asarray(np.divide(100 * right, total, out=np.full_like(total, np.nan), where=total > 0))
-
-
 def prediction_share(confusion: Array, outputs: Sequence[slice]) -> Array:
     """Share of all answers that fall on each task's ``outputs``, (R, T), per cent.
 

@@ -10,7 +10,7 @@ import torch
 from efc.core import Controller, Dynamics, Layout, Relaxation, activation, make_solver
 from efc.core.axis import per_run
 from efc.errors import EFCError
-from helpers import Problem
+from support.helpers import Problem
 
 
 def test_gain_is_integral_plus_proportional() -> None:

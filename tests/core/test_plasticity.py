@@ -12,7 +12,7 @@ from efc.core import Anderson, Newton, Parameters, activation, weight_change
 from efc.core.network import forward
 from efc.core.outputs import output_shift, softmax_difference
 from efc.core.plasticity import postsynaptic
-from helpers import Problem, flat
+from support.helpers import Problem, flat
 
 
 def change(problem: Problem, head_rule: str = "rates", **options: Any) -> Parameters:

@@ -113,7 +113,7 @@ import resource, sys, pathlib
 sys.path[:0] = [sys.argv[2]]
 import numpy as np
 import test_features_module as t
-from efc.data import features, images
+from efc.data import features, image_set as images
 root = pathlib.Path(sys.argv[1])
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,4 @@
-"""The data folder: sources in turn, verified, prepared once; damage found; own arrays and folders."""
+"""The data folder: sources in turn, verified, prepared once; damage found."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import hashlib
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from efc.data import mnist, store
 from efc.data.download import RemoteFile
-from efc.data.own import read_folder, read_npz
 from efc.errors import EFCError
 from efc.streams import load, split
 
@@ -129,118 +126,3 @@ def test_every_declared_set_is_complete() -> None:
         for file in spec.files:
             assert len(file.checksum.removeprefix("md5:")) == 32
             assert file.urls
-
-
-def arrays(n: int = 20, d: int = 6, classes: int = 4) -> dict[str, Any]:
-    y = np.arange(n) % classes
-    return {"x_train": RNG.random((n, d)), "y_train": y, "x_test": RNG.random((n, d)), "y_test": y}
-
-
-def test_npz_features_with_scale_and_any_labels(tmp_path: Path) -> None:
-    content = arrays() | {"x_train": RNG.integers(0, 256, (20, 6), dtype=np.uint8), "scale": np.float32(0.5)}
-    content["x_test"] = content["x_train"]
-    content["y_train"] = content["y_test"] = np.array(["cat", "dog", "ant", "bee"])[np.arange(20) % 4]
-    np.savez(tmp_path / "a.npz", **content)
-    data = load(f"npz:{tmp_path / 'a.npz'}")
-    assert data.class_names == ("ant", "bee", "cat", "dog")
-    task = split(data, 2, 2, validation=0.0).tasks[0]
-    chosen = np.isin(content["y_train"], ["ant", "bee"])
-    np.testing.assert_allclose(task.parts["train"].x, 0.5 * content["x_train"][chosen])
-
-
-def test_npz_images_become_pixels(tmp_path: Path) -> None:
-    images = RNG.integers(0, 256, (20, 4, 4, 3), dtype=np.uint8)
-    np.savez(tmp_path / "a.npz", **(arrays() | {"x_train": images, "x_test": images}))
-    data = load(f"npz:{tmp_path / 'a.npz'}")
-    part = split(data, 1, 4, validation=0.0).tasks[0].parts["train"]
-    np.testing.assert_allclose(part.x, images.reshape(20, -1) / 255, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"y_test": None}, "lacks y_test"),
-        ({"y_train": np.zeros(3)}, r"x_train \(20, 6\) does not go with y_train \(3,\)"),
-        ({"x_train": np.array([["a"] * 6] * 20)}, "must hold numbers"),
-        ({"x_test": RNG.random((20, 5))}, "6 features, test data 5"),
-        ({"x_train": np.full((20, 6), np.nan)}, "NaN"),
-    ],
-)
-def test_bad_npz_files_are_refused(change: dict[str, Any], says: str, tmp_path: Path) -> None:
-    content = {key: value for key, value in (arrays() | change).items() if value is not None}
-    np.savez(tmp_path / "a.npz", **content)
-    with pytest.raises(EFCError, match=says):
-        load(f"npz:{tmp_path / 'a.npz'}")
-
-
-def test_npz_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(EFCError, match="is not there"):
-        read_npz(tmp_path / "no.npz")
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 nonsense")
-    with pytest.raises(EFCError, match="not a readable npz"):
-        read_npz(tmp_path / "bad.npz")
-    np.savez(tmp_path / "obj.npz", **(arrays() | {"y_train": np.array([{}] * 20, dtype=object)}))
-    with pytest.raises(EFCError, match="not a readable npz"):
-        read_npz(tmp_path / "obj.npz")
-
-
-def pictures(root: Path, classes: int = 4, n: int = 10) -> None:
-    for c in range(classes):
-        (root / f"class{c}").mkdir(parents=True)
-        for k in range(n):
-            array = np.full((8 + k % 3, 9, 3), 20 * c + k, np.uint8)
-            Image.fromarray(array).save(root / f"class{c}" / f"{k:03}.png")
-
-
-def test_a_folder_is_split_for_the_user(tmp_path: Path) -> None:
-    pictures(tmp_path)
-    images = read_folder(tmp_path, size=8)
-    assert images.class_names == ("class0", "class1", "class2", "class3")
-    assert [len(images.labels[part]) for part in ("train", "test")] == [32, 8]
-    values = {part: images.images[part][0:100][:, 0, 0, 0] for part in ("train", "test")}
-    assert not set(values["train"]) & set(values["test"])
-    np.testing.assert_array_equal(values["train"] // 20, images.labels["train"])
-    assert read_folder(tmp_path, size=8).checksum == images.checksum
-    (tmp_path / "class0" / "000.png").write_bytes((tmp_path / "class1" / "000.png").read_bytes())
-    assert read_folder(tmp_path, size=8).checksum != images.checksum
-
-
-def test_a_folder_with_its_own_parts(tmp_path: Path) -> None:
-    pictures(tmp_path / "train", n=4)
-    pictures(tmp_path / "val", n=2)
-    images = read_folder(tmp_path, size=8)
-    assert [len(images.labels[part]) for part in ("train", "test")] == [16, 8]
-    (tmp_path / "val" / "class3").rename(tmp_path / "val" / "other")
-    with pytest.raises(EFCError, match="class 'other'"):
-        read_folder(tmp_path, size=8)
-
-
-def test_folders_that_will_not_do(tmp_path: Path) -> None:
-    with pytest.raises(EFCError, match="is not there"):
-        read_folder(tmp_path / "no", 8)
-    with pytest.raises(EFCError, match="one folder of pictures per class"):
-        read_folder(tmp_path, 8)
-    pictures(tmp_path, classes=2, n=1)
-    with pytest.raises(EFCError, match="single picture"):
-        read_folder(tmp_path, 8)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"name": "minst"}, "did you mean 'mnist'"),
-        ({"name": "npz:"}, "unknown value"),
-        ({"name": "digits", "encoder": "resnet"}, "did you mean 'resnet18'"),
-        ({"name": "digits", "encoder": "resnet18"}, "too small"),
-        ({"name": "digits", "encoder_weights": "x.pth"}, "only resnet18 takes"),
-    ],
-)
-def test_mistakes_are_named(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(EFCError, match=says):
-        load(**arguments)
-
-
-def test_features_cannot_be_encoded_again(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **arrays())
-    with pytest.raises(EFCError, match="needs uint8 images"):
-        load(f"npz:{tmp_path / 'a.npz'}", encoder="efficientnet-lite0")

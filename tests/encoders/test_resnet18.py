@@ -164,16 +164,3 @@ def test_a_file_that_holds_something_else_is_refused(content: object, tmp_path: 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EFCError, match=r"^weights: cannot open .*none.pth \(No such file or directory\)"):
         ResNet18().load_state(tmp_path / "none.pth")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("resnet18", "weights: None, but encoder 'resnet18' needs its checkpoint"),
-        ("none", "encoder: 'none' has no network to load"),
-        ("resnet-18", r"encoder: unknown value 'resnet-18' \(did you mean 'resnet18'\?\)"),
-    ],
-)
-def test_what_cannot_be_loaded_is_refused(name: str, message: str) -> None:
-    with pytest.raises(EFCError, match=message):
-        load_encoder(name)

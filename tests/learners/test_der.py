@@ -13,8 +13,8 @@ from torch import Tensor
 
 from efc.learners import DER, SGD
 from efc.learners.der import Reservoir
-from learner_helpers import make, train_on, with_options
-from tasks import toy_stream
+from support.learner_helpers import make, train_on, with_options
+from support.tasks import toy_stream
 
 
 def numbered(n: int, runs: int) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,8 @@ from torch import Tensor
 from efc.core import Parameters, accumulate, diagonal_fisher
 from efc.errors import EFCError
 from efc.learners import ABLATIONS, EFC, LEARNERS, MEMORIES, EFCOptions
-from learner_helpers import OPTIONS, SIZES, fit, make, train_on, with_options
-from tasks import toy_stream
+from support.learner_helpers import OPTIONS, SIZES, fit, make, train_on, with_options
+from support.tasks import toy_stream
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "lr": {"lr": 5e-3}, "optimiser": {"optimiser": "sgd"}, "ridge": {"ridge": 1e-1}, "beta": {"beta": 0.5},
@@ -185,7 +185,7 @@ def stay(theta: Parameters) -> Parameters:
 def test_a_function_goes_through_a_file_by_its_name() -> None:
     plain = EFCOptions(preservation=stay).to_mapping()
     assert plain["preservation"] == f"{__name__}:stay"
-    learner = EFC(SIZES, [0], EFCOptions.from_mapping({"preservation": "learner_helpers:fit"}))
+    learner = EFC(SIZES, [0], EFCOptions.from_mapping({"preservation": "support.learner_helpers:fit"}))
     assert learner.memory is None
 
 

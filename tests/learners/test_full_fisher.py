@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from efc.learners.full_fisher import FullFisherMemory
-from learner_helpers import make, train_on
-from learners.test_penalties import sample_gradients
-from tasks import toy_stream
+from support.gradients import sample_gradients
+from support.learner_helpers import make, train_on
+from support.tasks import toy_stream
 
 
 @pytest.mark.parametrize("scenario", ["class", "task"])

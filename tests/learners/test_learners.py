@@ -17,8 +17,8 @@ from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, SGD, DEROptions, EFCOptions, FullFisher, FullFisherOptions, Options
 from efc.learners.frozen import Frozen, FrozenOptions
 from efc.training.loop import batches, train
-from learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
-from tasks import toy_stream
+from support.learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
+from support.tasks import toy_stream
 
 every_learner = pytest.mark.parametrize("name", LEARNERS)
 trained = pytest.mark.parametrize("name", TRAINED)

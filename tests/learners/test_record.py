@@ -8,8 +8,8 @@ import torch
 from efc.learners import LEARNERS
 from efc.learners.record import WARM_UP, Recorder
 from efc.learners.sgd import SGD
-from learner_helpers import make, with_options
-from tasks import toy_stream
+from support.learner_helpers import make, with_options
+from support.tasks import toy_stream
 
 RECORDED = [name for name, cls in LEARNERS.items() if cls.says_recordable()]
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: recorded steps cannot be run here")

@@ -12,8 +12,8 @@ from efc.core.network import forward
 from efc.errors import EFCError
 from efc.learners import EFC, SGD, Activity, ActivityOptions, EFCOptions, Learner, TaskData
 from efc.learners.remembered import RememberedActivity
-from learner_helpers import SIZES, fit, make, train_on, with_options
-from tasks import toy_stream
+from support.learner_helpers import SIZES, fit, make, train_on, with_options
+from support.tasks import toy_stream
 
 DOUBLE = torch.float64
 

@@ -2,149 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from command import efc
 from efc.cli import app
 from efc.errors import EFCError
-from efc.loggers import LOGGERS, Logs, check_names
-from efc.runs.identity import Run
+from efc.loggers import LOGGERS, check_names
+from support.command import efc
+from support.logs import (
+    READERS,
+    documents,
+    expected,
+    mlflow_warns,
+    read_csv,
+    read_tensorboard,
+    same,
+)
 
 RUN = ["run", "--methods", "efc,sgd", "--seeds", "1", "--epochs", "2", "--hidden", "16", "--out", "o"]
 ALL = ",".join(LOGGERS)
-Numbers = dict[str, dict[tuple[str, int], float]]
-"""By run: (name, step) -> value."""
-# SQLAlchemy's newest release finds fault with how MLflow's tables are declared.
-mlflow_warns = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-
-
-# -- what should be there, worked out from the store's files ----------------------------------------------------------
-
-
-def documents(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(file.read_text()) for file in sorted((folder / "runs").glob("*.json"))]
-
-
-def expected(result: dict[str, Any]) -> dict[tuple[str, int], float]:
-    A = result["accuracy_matrix"]
-    found = {(name, len(A)): value for name, value in result["metrics"].items()}
-    found["seconds", len(A)] = result["seconds"]
-    found["diverged", len(A)] = float(result["diverged"])
-    if result["unsettled"] is not None:
-        found["unsettled", len(A)] = result["unsettled"]
-    for t in range(len(A)):
-        found["accuracy/seen", t + 1] = sum(A[t][: t + 1]) / (t + 1)
-        for j in range(t + 1):
-            found[f"accuracy/task_{j + 1}", t + 1] = A[t][j]
-    for at, entry in enumerate(result.get("trace") or [], 1):
-        for kind in ("psi", "gamma"):
-            for layer, value in enumerate(entry[kind], 1):
-                found[f"effort/{kind}_{layer}", at] = value
-        found["effort/unsettled", at] = entry["unsettled"]
-    return {key: value for key, value in found.items() if value is not None}
-
-
-# -- readers: (numbers, settings), both by run ------------------------------------------------------------------------
-
-
-def read_csv(logs: Path) -> tuple[Numbers, dict[str, dict[str, str]]]:
-    numbers: Numbers = defaultdict(dict)
-    with (logs / "csv" / "metrics.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            key = (row["name"], int(row["step"]))
-            assert key not in numbers[row["run"]], "logged twice"
-            numbers[row["run"]][key] = float(row["value"])
-    params: dict[str, dict[str, str]] = defaultdict(dict)
-    with (logs / "csv" / "params.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            assert row["name"] not in params[row["run"]], "logged twice"
-            params[row["run"]][row["name"]] = row["value"]
-    return numbers, params
-
-
-def read_tensorboard(logs: Path) -> tuple[Numbers, dict[str, dict[str, str]]]:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-
-    numbers: Numbers = {}
-    params = {}
-    for folder in (logs / "tensorboard").iterdir():
-        events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-        run = folder.name.rpartition("-")[2]
-        assert run not in numbers, "logged twice"
-        numbers[run] = {(t, e.step): e.value for t in events.Tags()["scalars"] for e in events.Scalars(t)}
-        assert len(numbers[run]) == sum(len(events.Scalars(t)) for t in events.Tags()["scalars"])
-        content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-        given = HParamsPluginData.FromString(content).session_start_info.hparams
-        params[run] = {k: str(getattr(v, str(v.WhichOneof("kind")))) for k, v in given.items()}
-    return numbers, params
-
-
-def read_mlflow(logs: Path) -> tuple[Numbers, dict[str, dict[str, str]]]:
-    from mlflow.tracking import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{logs / 'mlflow' / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("efc")
-    assert experiment is not None
-    numbers: Numbers = {}
-    params = {}
-    for found in client.search_runs([experiment.experiment_id]):
-        run = found.data.tags["efc.run"]
-        assert run not in numbers, "logged twice"
-        assert found.info.status == "FINISHED"
-        histories = [client.get_metric_history(found.info.run_id, name) for name in found.data.metrics]
-        numbers[run] = {(m.key, m.step): m.value for history in histories for m in history}
-        assert len(numbers[run]) == sum(map(len, histories))
-        params[run] = dict(found.data.params)
-    return numbers, params
-
-
-def read_wandb(logs: Path) -> tuple[Numbers, dict[str, dict[str, str]]]:
-    numbers: Numbers = {}
-    params = {}
-    for file in (logs / "wandb").glob("offline-run-*/*.wandb"):
-        command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"WANDB_MODE": "offline"})
-        assert done.returncode == 0, done.stderr
-        records = [json.loads(line) for line in done.stdout.splitlines()]
-        (about,) = [record["run"] for record in records if record["type"] == "run"]
-        assert about["run_id"] not in numbers, "logged twice"
-        mine = numbers[about["run_id"]] = {}
-        params[about["run_id"]] = {k: str(v) for k, v in about["config"]["update"].items() if k != "_wandb"}
-        axes = {r["metric"]["name"]: r["metric"].get("step_metric") for r in records if r["type"] == "metric"}
-        for record in records:
-            item = record["history"]["item"] if record["type"] == "history" else {}
-            for name in item:
-                if not name.startswith("_") and name not in ("tasks_learned", "epoch"):
-                    assert (name, item[axes[name]]) not in mine, "logged twice"
-                    mine[name, item[axes[name]]] = item[name]
-    return numbers, params
-
-
-READERS: dict[str, Callable[[Path], tuple[Numbers, dict[str, dict[str, str]]]]] = {
-    "csv": read_csv, "tensorboard": read_tensorboard, "mlflow": read_mlflow, "wandb": read_wandb,
-}  # fmt: skip
-
-
-def same(numbers: Numbers, wanted: Numbers) -> None:
-    """TensorBoard keeps single precision."""
-    assert numbers.keys() == wanted.keys()
-    for run, values in wanted.items():
-        assert numbers[run] == pytest.approx(values, rel=1e-6)
 
 
 # -- real runs --------------------------------------------------------------------------------------------------------
@@ -258,98 +142,6 @@ def test_a_logger_that_fails_midway_costs_no_results(tmp_path: Path) -> None:
     mended = efc(*command, "--log", "tensorboard,csv", cwd=tmp_path)
     assert mended.returncode == 0, mended.stderr
     same(read_tensorboard(tmp_path / "o" / "logs")[0], wanted)
-
-
-# -- by hand ----------------------------------------------------------------------------------------------------------
-
-
-def by_hand(seed: int = 0) -> tuple[Run, dict[str, Any]]:
-    """A run with a trace of the control effort: two tasks of three epochs, two layers."""
-    settings = {
-        "method": "efc", "head": "random", "dataset": "npz:my, data.npz", "scenario": "class", "seed": seed,
-        "epochs": 3, "hidden": [4], "order_seed": None, "options": {"lr": 0.1, "strength": float("inf")},
-    }  # fmt: skip
-    trace = [
-        {"task": task, "epoch": epoch, "psi": [task + 0.25, epoch + 0.5], "gamma": [0.125 * task, 0.5 * epoch],
-         "unsettled": 0.0625 * epoch}
-        for task in (1, 2) for epoch in (1, 2, 3)
-    ]  # fmt: skip
-    trace[4]["psi"] = [None, 2.5]  # what could not be measured is left out
-    result = {
-        "metrics": {"accuracy": 75.0, "forgetting": 25.0}, "accuracy_matrix": [[100.0, None], [50.0, 100.0]],
-        "unsettled": 0.125, "diverged": False, "seconds": 1.5, "trace": trace,
-    }  # fmt: skip
-    return Run.of(settings), result
-
-
-@pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The switches a logger sets for its process are this test's alone."""
-    for name, value in {"WANDB_MODE": "offline", "WANDB_ERROR_REPORTING": "false"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-
-
-@mlflow_warns
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("name", LOGGERS)
-def test_the_control_effort_epoch_by_epoch(name: str, tmp_path: Path) -> None:
-    told: list[str] = []
-    wanted = {}
-    logs = Logs(tmp_path / "logs", check_names([name]), told.append)
-    for seed in (0, 1):
-        run, result = by_hand(seed)
-        logs.log(run, result)
-        wanted[run.id] = expected(result)
-    logs.close()
-    again = Logs(tmp_path / "logs", [name], told.append)  # another process, later
-    again.log(*by_hand())
-    again.close()
-    assert not told
-    numbers, params = READERS[name](tmp_path / "logs")
-    assert ("effort/psi_1", 6) in wanted[run.id]
-    assert ("effort/psi_1", 5) not in wanted[run.id]
-    same(numbers, wanted)
-    assert params[run.id]["options.strength"] == "inf"
-    assert params[run.id]["dataset"] == "npz:my, data.npz"
-
-
-@mlflow_warns
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("name", LOGGERS)
-def test_a_run_that_is_forgotten_is_gone_and_its_neighbour_stays(name: str, tmp_path: Path) -> None:
-    logs = Logs(tmp_path / "logs", check_names([name]), pytest.fail)
-    (one, result), (other, _) = by_hand(0), by_hand(1)
-    logs.log(one, result)
-    logs.log(other, result)
-    logs.forget([one.id])
-    logs.close()
-    same(READERS[name](tmp_path / "logs")[0], {other.id: expected(result)})
-
-
-def test_a_run_that_was_cut_off_while_it_was_written_is_written_again(tmp_path: Path) -> None:
-    (one, result), (other, _) = by_hand(0), by_hand(1)
-    logs = Logs(tmp_path / "logs", ["csv"], pytest.fail)
-    logs.log(one, result)
-    file = tmp_path / "logs" / "csv" / "metrics.csv"
-    whole = file.read_text()
-    file.write_text(whole[: whole.rindex("seconds") + 10])  # its last line lacks its end
-    for run in (other, one):  # the other first: it must not be glued to the line
-        again = Logs(tmp_path / "logs", ["csv"], pytest.fail)
-        again.log(run, result)
-        again.close()
-    same(read_csv(tmp_path / "logs")[0], {one.id: expected(result), other.id: expected(result)})
-
-
-@mlflow_warns
-@pytest.mark.usefixtures("quiet")
-def test_an_unfinished_run_of_mlflow_is_replaced(tmp_path: Path) -> None:
-    run, result = by_hand()
-    logs = Logs(tmp_path / "logs", check_names(["mlflow"]), pytest.fail)
-    client: Any = logs.loggers[0].client  # type: ignore[attr-defined]
-    client.create_run(logs.loggers[0].experiment, tags={"efc.run": run.id})  # type: ignore[attr-defined]
-    logs.log(run, result)
-    same(read_mlflow(tmp_path / "logs")[0], {run.id: expected(result)})
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------

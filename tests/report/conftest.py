@@ -11,6 +11,7 @@ import pytest
 
 from efc.api import run
 from efc.report import write_report
+from support.records import typed
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",
@@ -74,7 +75,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
             complain(f"request: {url}")
 
     def opened(document: dict[str, Any], width: int = 1440, scheme: str = "light") -> Any:
-        path = write_report(tmp_path, document)
+        path = write_report(tmp_path, typed(document))
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()

@@ -17,10 +17,11 @@ import pytest
 
 from efc.cli import main
 from efc.errors import EFCError
-from efc.report import read_document, report_page, write_report
+from efc.report import read_results, report_page, write_report
 from efc.report.figures import draw
 from efc.report.page_data import page_data
 from efc.report.style import save
+from support.records import typed
 
 Document = dict[str, Any]
 
@@ -45,10 +46,10 @@ def folder(document: Document, tmp_path: Path) -> Path:
 
 
 def test_numbers_on_the_page_are_those_of_the_document(document: Document) -> None:
-    told = page_data(document)
-    assert told["command"] == document["command"]
-    assert len(told["rows"]) == len(document["rows"])
-    for row, theirs in zip(told["rows"], document["rows"], strict=True):
+    told = page_data(typed(document))
+    assert told.command == document["command"]
+    assert len(told.rows) == len(document["rows"])
+    for row, theirs in zip(told.rows, document["rows"], strict=True):
         assert row["accuracy"]["mean"] == pytest.approx(theirs["accuracy"]["mean"], abs=0.006)
         assert row["accuracy"]["std"] == pytest.approx(theirs["accuracy"]["std"], abs=0.006)
         A = np.array(theirs["accuracy_matrix"], dtype=float)
@@ -74,45 +75,45 @@ def test_rows_that_differ_in_options_alone_are_told_apart(document: Document) ->
     rows = [copy.deepcopy(document["rows"][0]) for _ in range(3)]
     rows[1]["config"]["options"]["beta"] = 0.5
     rows[2]["config"]["options"] |= {"beta": 7, "lr": 1, "anchor": 2, "kappa": 3}
-    told = [row["differs"] for row in page_data(document | {"rows": rows})["rows"]]
+    told = [row["differs"] for row in page_data(typed(document | {"rows": rows})).rows]
     assert told[:2] == ["", "beta 0.5"]
     assert told[2].count(",") == 3
     assert told[2].endswith(", …")
-    assert not any(row["differs"] for row in page_data(document)["rows"])
+    assert not any(row["differs"] for row in page_data(typed(document)).rows)
 
 
 def test_the_papers_value_is_told_where_there_is_one(document: Document) -> None:
     row = document["rows"][0] | {"dataset": "mnist", "scenario": "class", "method": "efc-paper"}
-    assert page_data(document | {"rows": [row]})["rows"][0]["paper"] == [51.4, 4.8]
-    assert page_data(document)["rows"][0]["paper"] is None
-    assert page_data(document | {"rows": [row | {"method": "efc"}]})["rows"][0]["paper"] is None
+    assert page_data(typed(document | {"rows": [row]})).rows[0]["paper"] == [51.4, 4.8]
+    assert page_data(typed(document)).rows[0]["paper"] is None
+    assert page_data(typed(document | {"rows": [row | {"method": "efc"}]})).rows[0]["paper"] is None
     variant = row | {"method": "efc", "variant": "paper"}
-    assert page_data(document | {"rows": [variant]})["rows"][0]["paper"] == [51.4, 4.8]
+    assert page_data(typed(document | {"rows": [variant]})).rows[0]["paper"] == [51.4, 4.8]
 
 
 def test_one_file_without_network_under_five_megabytes(document: Document, many: Document, hostile: Document) -> None:
-    page = report_page(document)
+    page = report_page(typed(document))
     assert len(page.encode()) < 2_300_000
-    assert len(report_page(many).encode()) < 5_000_000
+    assert len(report_page(typed(many)).encode()) < 5_000_000
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?!data:)", page)
-    assert embedded(report_page(hostile))["rows"][0]["method"] == hostile["rows"][0]["method"]
-    assert "<script>window" not in report_page(hostile)
+    assert embedded(report_page(typed(hostile))).rows[0]["method"] == hostile["rows"][0]["method"]
+    assert "<script>window" not in report_page(typed(hostile))
 
 
 def test_over_the_limit_class_confusions_are_left_out(document: Document) -> None:
-    whole = report_page(document)
+    whole = report_page(typed(document))
     told = embedded(whole)
     limit = len(whole.encode()) - 700
-    cut = report_page(document, limit)
+    cut = report_page(typed(document), limit)
     assert len(cut.encode()) <= limit
     kept = [row["confusion"] is not None for row in embedded(cut)["rows"]]
     assert kept[0]
     assert not kept[-1]
-    assert embedded(cut)["rows"][-1]["by_task"] == told["rows"][-1]["by_task"]
+    assert embedded(cut)["rows"][-1]["by_task"] == told.rows[-1]["by_task"]
 
 
 def test_curves_of_control_are_means_over_seeds(document: Document) -> None:
-    for row, told in zip(document["rows"], page_data(document)["rows"], strict=True):
+    for row, told in zip(document["rows"], page_data(typed(document)).rows, strict=True):
         if row["method"] == "sgd":
             assert row["trace"] is told["effort"] is None
             continue
@@ -140,7 +141,7 @@ def lengthened(row: Document, epochs: int) -> Document:
 def test_a_long_training_is_thinned_and_500_runs_of_it_fit(document: Document) -> None:
     rows = [row for row in document["rows"] if row["trace"]]
     long = lengthened(rows[0], 70)
-    effort = page_data(document | {"rows": [long]})["rows"][0]["effort"]
+    effort = page_data(typed(document | {"rows": [long]})).rows[0]["effort"]
     assert effort["epochs"] == 350
     assert len(effort["at"]) == len(effort["psi"]["mean"][0]) < 110
     assert effort["at"][0] == effort["epoch"][0] == 1
@@ -148,18 +149,18 @@ def test_a_long_training_is_thinned_and_500_runs_of_it_fit(document: Document) -
     assert effort["borders"] == [70.5, 140.5, 210.5, 280.5]
     assert [e for e, t in zip(effort["at"], effort["task"], strict=True) if t == 2][-1] == 140
     runs = [lengthened(rows[k % len(rows)], 20) | {"head": f"head {k}"} for k in range(170)]  # of three seeds each
-    page = report_page(document | {"rows": runs})
+    page = report_page(typed(document | {"rows": runs}))
     assert len(page.encode()) < 5_000_000
     assert all(row["effort"] and row["confusion"] for row in embedded(page)["rows"])
 
 
 def test_over_the_limit_the_curves_of_control_go_last(document: Document) -> None:
     rows = [lengthened(row, 20) if row["trace"] else row for row in document["rows"]]
-    told = page_data(document | {"rows": rows})
-    whole = report_page(document | {"rows": rows})
-    confusions = sum(len(json.dumps(row["confusion"], separators=(",", ":"))) for row in told["rows"])
+    told = page_data(typed(document | {"rows": rows}))
+    whole = report_page(typed(document | {"rows": rows}))
+    confusions = sum(len(json.dumps(row["confusion"], separators=(",", ":"))) for row in told.rows)
     limit = len(whole.encode()) - confusions - 500
-    cut = report_page(document | {"rows": rows}, limit)
+    cut = report_page(typed(document | {"rows": rows}), limit)
     assert len(cut.encode()) <= limit
     left = embedded(cut)["rows"]
     assert not any(row["confusion"] for row in left)
@@ -173,9 +174,9 @@ def test_results_without_a_trace_are_read_as_before(document: Document, folder: 
     for row in old["rows"]:
         del row["trace"]
     (folder / "results.json").write_text(json.dumps(old))
-    assert embedded(report_page(read_document(folder)))["rows"][0]["effort"] is None
+    assert embedded(report_page(read_results(folder))).rows[0]["effort"] is None
     with pytest.raises(EFCError, match="no run here has an equilibrium or its record"):
-        draw(old, "effort")
+        draw(typed(old), "effort")
 
 
 def test_a_single_task_a_single_seed_and_a_diverged_run(document: Document) -> None:
@@ -191,11 +192,11 @@ def test_a_single_task_a_single_seed_and_a_diverged_run(document: Document) -> N
     row |= {"confusion": [[[0, 0], [0, 0]]], "prediction_share": [[0.0]]}
     for name in ("accuracy", "average_incremental", "forgetting", "bwt", "fwt", "unsettled"):
         row[name] = {"mean": float("nan"), "std": 0.0, "per_seed": [float("nan")]}
-    told = embedded(report_page(document | {"rows": [row]}))
-    assert told["rows"][0]["accuracy"]["mean"] is None
+    told = embedded(report_page(typed(document | {"rows": [row]})))
+    assert told.rows[0]["accuracy"]["mean"] is None
     assert any("diverged" in note for note in told["notes"])
-    assert told["rows"][0]["effort"]["psi"]["mean"] == [[None], [None]]
-    assert draw(document | {"rows": [row]}, "effort").axes
+    assert told.rows[0]["effort"]["psi"]["mean"] == [[None], [None]]
+    assert draw(typed(document | {"rows": [row]}), "effort").axes
 
 
 def test_a_run_ends_with_its_report_and_a_store_alone_gives_one(tmp_path: Path) -> None:
@@ -220,13 +221,13 @@ def test_a_store_from_before_the_trace_gives_a_report(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "efc", "run", *settings], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "o" / "results.json").unlink()
-    assert read_document(tmp_path / "o")["rows"][0]["trace"]
+    assert read_results(tmp_path / "o").rows[0].trace
     with sqlite3.connect(tmp_path / "o" / "efc.sqlite") as database:
         for key, text in database.execute("select id, result from runs").fetchall():
             old = {name: value for name, value in json.loads(text).items() if name != "trace"}
             database.execute("update runs set result = ? where id = ?", (json.dumps(old), key))
     database.close()
-    told = embedded(report_page(read_document(tmp_path / "o")))["rows"][0]
+    told = embedded(report_page(read_results(tmp_path / "o"))).rows[0]
     assert told["effort"] is None
     assert told["unsettled"] is not None
 
@@ -260,7 +261,7 @@ def test_mistakes(
 def test_figures_of_a_papers_width_with_nothing_on_top_of_anything(document: Document, kind: str) -> None:
     """Within the figure, and no label of an axis touches another's."""
     for width, inches in (("column", 3.4), ("page", 7.0)):
-        figure = draw(document, kind, width)
+        figure = draw(typed(document), kind, width)
         assert figure.get_figwidth() == inches
         figure.draw_without_rendering()
         everything = figure.get_tightbbox()
@@ -295,17 +296,17 @@ def test_plot_command_writes_the_same_file_twice(
 
 def test_hostile_names_are_drawn(hostile: Document, tmp_path: Path) -> None:
     for kind in ("matrix", "curves", "confusion", "effort"):
-        save(draw(hostile, kind), tmp_path / "figure.svg")
+        save(draw(typed(hostile), kind), tmp_path / "figure.svg")
         assert (tmp_path / "figure.svg").exists()
 
 
 def test_too_many_rows_for_a_figure(many: Document) -> None:
     with pytest.raises(EFCError, match="500 rows are too many"):
-        draw(many, "matrix")
+        draw(typed(many), "matrix")
     with pytest.raises(EFCError, match="effort of 20 rows is too much"):
-        draw(many | {"rows": many["rows"][:40]}, "effort")
+        draw(typed(many | {"rows": many["rows"][:40]}), "effort")
 
 
 def test_a_folder_gives_the_document_that_was_written(folder: Path, document: Document) -> None:
-    assert read_document(folder) == json.loads(json.dumps(document))
-    assert write_report(folder, document) == folder / "report.html"
+    assert read_results(folder).to_json() == json.loads(json.dumps(document))
+    assert write_report(folder, typed(document)) == folder / "report.html"

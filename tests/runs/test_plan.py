@@ -13,12 +13,11 @@ import torch
 
 from efc.runs import worker
 from efc.runs.config import RunConfig, make_config
-from efc.runs.driver import compute
 from efc.runs.engines import InlineEngine, Outcome, Surroundings
 from efc.runs.identity import Run
 from efc.runs.plan import Pack, expand, fitting, make_packs, place_of
-from efc.runs.store import Store
-from efc.search.samplers import trial_config
+from efc.runs.session import Session
+from efc.search.sweep import trial_config
 
 QUICK = {"dataset": "digits", "seeds": 2, "epochs": 2, "hidden": [10], "device": "cpu"}
 
@@ -38,8 +37,8 @@ def test_runs_that_differ_in_numbers_and_seeds_share_a_pack() -> None:
     )
     packs = make_packs(runs_of(varied), place_of(base), None)
     assert [len(pack.runs) for pack in packs] == [4, 2]
-    assert packs[0].options()["beta"] == [1.0, 1.0, 5.0, 5.0]
-    assert packs[0].options()["kappa"] == 0.1
+    assert packs[0].options().to_mapping()["beta"] == [1.0, 1.0, 5.0, 5.0]
+    assert packs[0].options().to_mapping()["kappa"] == 0.1
     assert [run.seed for run in packs[0].runs] == [0, 1, 0, 1]
 
 
@@ -65,12 +64,13 @@ def test_what_must_not_share_a_pack_does_not(change: dict[str, Any]) -> None:
 def test_at_most_so_many_and_no_more_than_memory_holds() -> None:
     runs = runs_of(config(methods="sgd", seeds=7))
     assert [len(pack.runs) for pack in make_packs(runs, place_of(config()), None, at_most=3)] == [3, 3, 1]
-    small, large = runs[0].settings, runs[0].settings | {"hidden": [1000, 1000], "batch_size": 4096, "dataset": "mnist"}
+    small = runs[0].settings
+    large = replace(small, hidden=(1000, 1000), batch_size=4096, dataset="mnist")
     assert 1 <= fitting(large, "cpu", (60_000, 784)) < fitting(small, "cpu", (1400, 64)) <= 1024
     wide = fitting(large, "cpu", (60_000, 50_000))
     assert 1 <= wide < fitting(large, "cpu", (60_000, 784))
     heads = ("least_squares", "analytic", "compensated", "input_compensated")
-    sizes = [fitting(small | {"hidden": [5000], "head": head}, "cpu", (60_000, 512)) for head in heads]
+    sizes = [fitting(replace(small, hidden=(5000,), head=head), "cpu", (60_000, 512)) for head in heads]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 2 * sizes[2]  # moments of 5000 features are larger than the network
 
@@ -107,13 +107,13 @@ def test_a_pack_equals_its_runs_alone_and_a_diverging_neighbour_does_no_harm() -
     runs = runs_of(replace(varied, evaluate="test"))
     together = worker.train_pack(Pack(tuple(runs), place_of(base)))
     assert together is not None
-    assert [result["diverged"] for result in together] == [False, True, False]
-    assert together[1]["metrics"]["accuracy"] == 0
+    assert [result.diverged for result in together] == [False, True, False]
+    assert together[1].metrics["accuracy"] == 0
     for k in (0, 2):
         alone = worker.train_pack(Pack((runs[k],), place_of(base)))
         assert alone is not None
         np.testing.assert_allclose(
-            together[k]["metrics"]["accuracy"], alone[0]["metrics"]["accuracy"], atol=0.3
+            together[k].metrics["accuracy"], alone[0].metrics["accuracy"], atol=0.3
         )  # a test image or so: the order of float32 sums differs
 
 
@@ -128,14 +128,14 @@ class Small(InlineEngine):
             super().start(pack)
 
 
-def test_a_pack_too_big_for_memory_is_halved(tmp_path: Path) -> None:
-    given = config(methods="analytic", seeds=5)
-    runs = runs_of(given)
+def test_a_pack_too_big_for_memory_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Small(Surroundings(tmp_path / "checkpoints"))
-    with Store(tmp_path) as store:
-        report = compute(runs, make_packs(runs, place_of(given), None), store, engine)
-        assert len(store.finished([run.id for run in runs])) == 5
-    assert not report.failures
+    monkeypatch.setattr("efc.runs.session.make_engine", lambda *given: engine)
+    with Session(tmp_path) as session:
+        session.plan([config(methods="analytic", seeds=5)])
+        session.compute()
+        assert len(session.results) == 5
+        assert not session.failures
     assert engine.sizes == [5, 2, 3, 1, 2]
 
 
@@ -158,10 +158,10 @@ def test_a_failing_method_does_not_stop_the_others(tmp_path: Path, monkeypatch: 
         "        raise ZeroDivisionError('oops')\n"
     )
     monkeypatch.chdir(tmp_path)
-    given = config(methods="bad_method:Bad,sgd")
-    runs = runs_of(given)
-    report = compute(runs, make_packs(runs, place_of(given), None), None, InlineEngine(Surroundings()))
-    assert len(report.results) == 2
-    ((pack, message),) = report.failures
-    assert pack.settings["method"] == "bad_method:Bad"
+    with Session() as session:
+        session.plan([config(methods="bad_method:Bad,sgd")])
+        session.compute()
+    assert len(session.results) == 2
+    ((pack, message),) = session.failures
+    assert pack.settings.method == "bad_method:Bad"
     assert "ZeroDivisionError: oops" in message

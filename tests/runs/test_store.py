@@ -10,25 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from efc.errors import EFCError
-from efc.runs.identity import Run, code_of, digest
+from efc.learners import SGD
+from efc.runs.identity import code_of, digest
 from efc.runs.store import Store
-
-
-def a_run(seed: int = 0, **settings: Any) -> Run:
-    base = {
-        "method": "sgd", "head": "random", "dataset": "digits", "scenario": "class", "evaluate": "test", "seed": seed,
-        "options": {"lr": 0.1},
-    }  # fmt: skip
-    return Run.of(base | settings)
-
-
-def a_result(accuracy: float = 50.0) -> dict[str, Any]:
-    return {"metrics": {"accuracy": accuracy, "forgetting": 3.0}, "seconds": 1.0, "confusion": [[1, 2], [3, 4]]}
+from support.records import a_result, a_run
 
 
 def test_what_is_saved_comes_back_and_stays(tmp_path: Path) -> None:
@@ -51,7 +40,7 @@ def test_what_is_saved_comes_back_and_stays(tmp_path: Path) -> None:
 
 def test_identity_is_everything_that_determines_the_result() -> None:
     assert a_run().id == a_run().id
-    others = [a_run(1), a_run(method="ewc"), a_run(options={"lr": 0.2}), a_run(data="x"), a_run(code="y")]
+    others = [a_run(1), a_run(method="ewc"), a_run(options=SGD.options_type(lr=0.2)), a_run(data="x"), a_run(code="y")]
     assert len({run.id for run in [a_run(), *others]}) == 6
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert code_of("sgd") == code_of("efc")
@@ -138,7 +127,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from runs.test_store import a_run, a_result
+from support.records import a_run, a_result
 from efc.errors import EFCError
 from efc.runs.store import Store
 store = Store(Path(sys.argv[1]))
@@ -146,7 +135,7 @@ store.save([(a_run(0), a_result(7))])
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
     for k in range(1, 2000):
-        store.save([(a_run(k), a_result() | {"padding": "x" * 2000})])
+        store.save([(a_run(k), a_result(tasks=[["x" * 2000]]))])
 except EFCError as problem:
     print(k, problem)
     sys.exit(2)

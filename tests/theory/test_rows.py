@@ -10,7 +10,7 @@ from efc.core.system import build, free_activity
 from efc.theory import rows
 from efc.theory.methods import Control, preservation_terms
 from efc.theory.situation import Situation, one_hot
-from theory_oracle import net
+from support.theory_oracle import net
 
 
 def test_gradient_rows_are_the_gradients(tiny: Situation) -> None:

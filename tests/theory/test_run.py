@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from command import efc
 from efc.cli import app
 from efc.errors import EFCError
 from efc.theory.experiments import EXPERIMENTS
 from efc.theory.run import markdown, peak_memory
+from support.command import efc
 
 
 def test_findings_are_written_and_not_measured_twice(tmp_path: Path) -> None:

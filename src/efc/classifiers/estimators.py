@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -34,13 +34,13 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     learning_rate: float | None
     epochs: int
     batch_size: int
-    random_state: Any
+    random_state: int | np.random.RandomState | None
     device: str
-    options: Mapping[str, Any] | None
+    options: Mapping[str, object] | None
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr"}
     """Arguments that are options of the learner, and what they are called there."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn one task, and forget all that was learned before."""
         X, y = self._checked(X, y, reset=True)
         found = np.unique(y)
@@ -49,7 +49,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_, self.classes_, self._met = model, found, found
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn the next task. Its classes may be new or not, in any order.
 
         ``classes`` may announce classes that are still to come: they are in ``classes_`` from then on, with probability
@@ -71,12 +71,12 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_, self.classes_, self._met = model, np.union1d(known, announced), met
         return self
 
-    def predict(self, X: Any, task: int | None = None) -> Array:
+    def predict(self, X: ArrayLike, task: int | None = None) -> Array:
         """The most likely class; with ``task`` (counted from 0) among the classes of that task alone."""
         scores = self._scores(X, task)
         return np.asarray(self.classes_[scores.argmax(1)])
 
-    def predict_proba(self, X: Any, task: int | None = None) -> Array:
+    def predict_proba(self, X: ArrayLike, task: int | None = None) -> Array:
         """(samples, classes): the softmax of the network's outputs, in the order of ``classes_``.
 
         With the ``analytic`` and ``least_squares`` heads the outputs are regressions on zero and one: the order of the
@@ -85,7 +85,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = torch.from_numpy(self._scores(X, task))
         return np.asarray(torch.softmax(scores, 1).numpy())
 
-    def decision_function(self, X: Any, task: int | None = None) -> Array:
+    def decision_function(self, X: ArrayLike, task: int | None = None) -> Array:
         """The network's outputs, in the order of ``classes_``; -inf for classes not met yet, or not of the ``task``.
 
         With two classes it is, as everywhere in scikit-learn, one number per sample: by how much the second leads.
@@ -158,17 +158,17 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return Growing(self._setup(n_features, seed))
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float32, order="C")
-        check_classification_targets(y)
-        return X, y
+    def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, Array]:
+        features, labels = validate_data(self, X, y, reset=reset, dtype=np.float32, order="C")
+        check_classification_targets(labels)
+        return features, labels
 
-    def _scores(self, X: Any, task: int | None) -> Array:
+    def _scores(self, X: ArrayLike, task: int | None) -> Array:
         """(samples, classes) in the order of ``classes_``."""
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, dtype=np.float32, order="C")
-        z = self.model_.exact_logits(torch.tensor(X), task).numpy()
-        scores = np.full((len(X), len(self.classes_)), -np.inf)
+        features = validate_data(self, X, reset=False, dtype=np.float32, order="C")
+        z = self.model_.exact_logits(torch.tensor(features), task).numpy()
+        scores = np.full((len(features), len(self.classes_)), -np.inf)
         scores[:, np.searchsorted(self.classes_, self._met)] = z
         return scores
 
@@ -181,12 +181,20 @@ def _check_kinds(*labels: Array) -> None:
 
 
 class ContinualClassifier(_Classifier):
-    """Any of the library's methods on tasks that follow one another.
+    """One of the library's methods on tasks that follow one another. Inputs should be standardised.
 
-    ``method`` is a name of ``efc.learners.LEARNERS`` (or ``module:Class``), ``head`` what becomes of the output weights
-    when a task begins: ``analytic`` (moments of all tasks' features are kept), ``least_squares`` (of the new task's
-    alone) or ``random``. ``learning_rate=None`` is the method's own; ``options`` holds whatever else it understands.
-    Inputs should be standardised.
+    Args:
+        method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
+        hidden_layer_sizes: The hidden layers' widths.
+        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        head: What becomes of the output weights when a task begins: ``analytic`` (moments of all tasks' features are
+            kept), ``least_squares`` (of the new task's alone), ``random`` or any other of ``efc.learners.HEADS``.
+        learning_rate: At a task's start; falls to zero within it. None: the method's own.
+        epochs: Passes over a task's data.
+        batch_size: Samples per batch.
+        random_state: An integer makes results repeatable.
+        device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        options: Whatever else the method understands, by name.
     """
 
     def __init__(
@@ -199,9 +207,9 @@ class ContinualClassifier(_Classifier):
         learning_rate: float | None = None,
         epochs: int = 20,
         batch_size: int = 32,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         self.method = method
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -221,11 +229,22 @@ class ContinualClassifier(_Classifier):
 class EFCClassifier(_Classifier):
     """Equilibrium Fisher Control on tasks that follow one another, without keeping their samples.
 
-    ``pull`` is the weight of remembered activity, ``beta`` the strength of the preservation signal, ``head`` what
-    becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments of all tasks'
-    features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random`` leave them to training.
-    None stands for the method's own value; ``options`` holds any other of :class:`~efc.learners.EFCOptions`. Inputs
-    should be standardised.
+    Inputs should be standardised. None stands for the method's own value.
+
+    Args:
+        hidden_layer_sizes: The hidden layers' widths.
+        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        head: What becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments
+            of all tasks' features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random``
+            leave them to training.
+        pull: The weight of remembered activity.
+        beta: The strength of the preservation signal.
+        learning_rate: At a task's start; falls to zero within it. None: the method's own.
+        epochs: Passes over a task's data.
+        batch_size: Samples per batch.
+        random_state: An integer makes results repeatable.
+        device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        options: Any other of :class:`~efc.learners.EFCOptions`, by name.
     """
 
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr", "beta": "beta", "pull": "pull"}
@@ -241,9 +260,9 @@ class EFCClassifier(_Classifier):
         learning_rate: float | None = None,
         epochs: int = 20,
         batch_size: int = 32,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation

@@ -16,14 +16,14 @@ from safetensors.torch import save
 from torch import Tensor
 
 from efc.errors import EFCError
-from efc.files import write_atomically
+from efc.files import Json, write_atomically
 from efc.plugins import name_of
 
 KEY = "efc_estimator"
 FORMAT = 1
 
 
-def write(path: Path, state: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+def write(path: Path, state: Mapping[str, Tensor], about: Mapping[str, object]) -> None:
     """The file is there whole or, if something goes wrong, as it was before."""
     text = json.dumps({"format": FORMAT, **about}, default=plain)
     write_atomically(path, save(dict(state), metadata={KEY: text}))
@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return state, about
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """What JSON has no word for: numpy's numbers and arrays, functions (by name), a random state (not needed again)."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
@@ -58,7 +58,7 @@ def plain(value: Any) -> Any:
     raise EFCError(f"save: a parameter of the kind {type(value).__name__} cannot be written to a file: {value!r}")
 
 
-def describe_labels(labels: NDArray[Any]) -> dict[str, Any]:
+def describe_labels(labels: NDArray[Any]) -> dict[str, Json]:
     """Labels and their kind, so that they come back as they were."""
     values = labels.tolist()
     if not all(isinstance(value, str | numbers.Real) for value in values):

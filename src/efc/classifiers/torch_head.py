@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +15,20 @@ from efc.errors import EFCError
 class EFCHead(nn.Module):
     """Classes arrive over time; :meth:`learn_task` learns the next ones without forgetting those before.
 
-    It has no parameters that an optimiser could train: it learns by ``method`` (a name of ``efc.learners.LEARNERS``)
-    alone. ``hidden`` layers lie between the features and the outputs; ``head=None`` is ``input_compensated`` where the
-    method takes it. The further arguments are those of :class:`~efc.classifiers.estimators.ContinualClassifier`.
-    Features should be of about unit size.
+    It has no parameters that an optimiser could train: it learns by its method alone. Features should be of about unit
+    size.
+
+    Args:
+        n_features: The width of the features.
+        hidden: The widths of the layers between the features and the outputs.
+        method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
+        head: What becomes of the output weights; None: ``input_compensated`` where the method takes it.
+        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        epochs: Passes over a task's data.
+        batch_size: Samples per batch.
+        seed: Of the initial weights and of the order of batches.
+        device: Where it computes.
+        options: Whatever else the method understands, by name.
 
     Examples:
         >>> features, labels = torch.randn(40, 16), torch.arange(40) % 2
@@ -39,7 +49,7 @@ class EFCHead(nn.Module):
         batch_size: int = 64,
         seed: int = 0,
         device: torch.device | str = "cpu",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
         setup = Setup(
@@ -126,7 +136,7 @@ class EFCHead(nn.Module):
             self.growing.to(probe.device, probe.dtype)
         return self
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, Tensor], prefix: str, keep_vars: bool) -> None:
         """All plain tensors, so that safetensors takes them as well as torch.save."""
         state = {"classes": torch.tensor(self._classes, dtype=torch.int64)} | self.growing.state_dict()
         destination.update({prefix + key: value for key, value in state.items()})
@@ -135,7 +145,7 @@ class EFCHead(nn.Module):
         self,
         state_dict: Mapping[str, Tensor],
         prefix: str,
-        local_metadata: Mapping[str, Any],
+        local_metadata: Mapping[str, object],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 import typer
+from rich.table import Table
 
 from efc.cli.common import command_line
 from efc.errors import EFCError
 from efc.files import to_json, write_atomically
-from efc.paper.table import BOTH, COLUMNS, config_of, document, entries, markdown, table, to_csv, told
+from efc.paper.lines import COLUMNS
+from efc.paper.table import Cell, Entry, PaperTable, config_of, entries, told
+from efc.report.folder import add_report, where_results_are
 from efc.report.terminal import make_console
-from efc.runs.session import Session, add_report, where_results_are
+from efc.runs.session import Session
 
 
 def stand_ins(given: Sequence[str]) -> dict[str, str]:
@@ -26,50 +30,68 @@ def stand_ins(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def bench_paper(
-    session: Session,
-    columns: Sequence[str],
-    scenarios: Sequence[str],
-    features: Sequence[str],
-    lines: str,
-    settings: Mapping[str, Any],
-    show_plan: Any,
-    plan_only: bool,
-    json: bool,
-) -> None:
-    """Plan, compute and write the whole table: `paper.json`, `paper.csv` and a page's tables in `paper.md`."""
-    stand_in = stand_ins(features)
-    wanted, missing = entries(columns, scenarios or BOTH, lines)
+@dataclass(frozen=True)
+class Wanted:
+    """Which part of the table is asked for."""
+
+    columns: Sequence[str]
+    scenarios: Sequence[str]
+    features: Sequence[str]
+    """``COLUMN=npz:FILE``: features in place of an encoder's."""
+    lines: str
+    """Parts of the names of lines, divided by semicolons; empty: all."""
+    settings: Mapping[str, object]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return entries(self.columns, self.scenarios, self.lines)[0]
+
+
+def plan_table(session: Session, wanted: Wanted) -> None:
+    """Plan all cells; say which cannot be computed."""
+    stand_in = stand_ins(wanted.features)
+    found, missing = entries(wanted.columns, wanted.scenarios, wanted.lines)
     for line in told(missing):
         session.tell(line)
     configs = []
-    for column in columns:
-        mine = [entry for entry in wanted if entry.column == column]
+    for column in wanted.columns:
+        mine = [entry for entry in found if entry.column == column]
         if mine:
-            configs.append(config_of(column, mine, stand_in.get(column), settings))
-    plan = session.plan(configs)
-    show_plan(session, plan)
-    if plan_only:
-        return
-    report = session.compute(plan)
-    found = document(wanted, plan.rows, report.results, command_line())
-    if found["rows"]:
-        text = to_json(found)
-        write_atomically(session.folder / "paper.json", text)
-        write_atomically(session.folder / "paper.csv", to_csv(found))
-        shown = dict.fromkeys(row["column"] for row in found["rows"])
-        pages = [f"## {column}\n\n{markdown(found, column)}" for column in shown]
-        write_atomically(session.folder / "paper.md", "\n".join(pages))
+            configs.append(config_of(column, mine, stand_in.get(column), wanted.settings))
+    session.plan(configs)
+
+
+def compute_table(session: Session, wanted: Wanted, folder: Path, json: bool) -> None:
+    """Compute and write the table: `paper.json`, `paper.csv` and a page's tables in `paper.md`."""
+    session.compute()
+    pairs = zip(wanted.entries, session.rows, strict=True)
+    rows = [(entry, session.row(runs)) for entry, runs in pairs if session.complete(runs)]
+    if rows:
+        found = PaperTable([Cell.of(*pair) for pair in rows], rows[0][1].environment, command_line())
+        text = to_json(found.to_json())
+        write_atomically(folder / "paper.json", text)
+        write_atomically(folder / "paper.csv", found.to_csv())
+        pages = [f"## {column}\n\n{found.markdown(column)}" for column in found.names(lambda cell: cell.column)]
+        write_atomically(folder / "paper.md", "\n".join(pages))
         if json:
             print(text)
         else:
-            make_console(width=max(make_console().width, 60 + 22 * 2 * len(columns))).print(table(found))
-        add_report(session.folder, plan.document(report, command_line()), session.tell)
-        session.tell(where_results_are(session.folder))
-    for pack, message in report.failures:
+            make_console(width=max(make_console().width, 60 + 22 * 2 * len(wanted.columns))).print(shown(found))
+        add_report(folder, session.document(command_line()), session.tell)
+        session.tell(where_results_are(folder))
+    for pack, message in session.failures:
         session.tell(f"Failed: {pack.label}: {message}")
-    if report.stopped:
+    if session.stopped:
         session.tell("efc: interrupted; the same command goes on from here")
         raise typer.Exit(130)
-    if report.failures:
+    if session.failures:
         raise typer.Exit(1)
+
+
+def shown(found: PaperTable) -> Table:
+    """Lines by columns, ours with the paper's in brackets."""
+    heads = list(dict.fromkeys((cell.column, cell.scenario) for cell in found.cells))
+    table = Table("", *(f"{column}\n{scenario}-IL" for column, scenario in heads), box=None, padding=(0, 2, 0, 0))
+    for line in found.names(lambda cell: cell.line):
+        table.add_row(line, *(str(found.find(line, *head) or "") for head in heads))
+    return table

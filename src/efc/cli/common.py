@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from efc.api import Plan
 from efc.cli.completion import one_of, several_of
 from efc.data.store import SPECS
 from efc.encoders import ENCODERS
 from efc.errors import EFCError
+from efc.files import make_folder
 from efc.learners import HEADS, LEARNERS
-from efc.loggers import LOGGERS
+from efc.loggers import LOGGERS, Logs, check_names
+from efc.report.folder import where_results_are, write_results
 from efc.report.labels import warnings
-from efc.report.terminal import make_console, results_table
+from efc.report.terminal import PackProgress, Transfers, make_console, results_table
 from efc.runs.config import DEFAULT_METHODS
-from efc.runs.driver import Report
-from efc.runs.session import ENGINES, Means, Session, where_results_are, write_results
+from efc.runs.session import ENGINES, Means, Session, Sinks
 
 DATASETS = ("digits", *SPECS, "npz:", "folder:")
 METHODS_HELP = (
@@ -50,7 +50,7 @@ Heads = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help="random, zero, least_squares, analytic, compensated, input_compensated; one or several.",
+        help=f"{', '.join(HEADS)}; one or several.",
         autocompletion=several_of(HEADS),
     ),
 ]
@@ -66,6 +66,7 @@ Log = Annotated[
         autocompletion=several_of(LOGGERS),
     ),
 ]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Any setting, e.g. efc.beta=0.1; may be repeated.")]
 Engines = Annotated[
     str | None, typer.Option("--engine", help="local (default) or ray.", autocompletion=one_of(ENGINES))
 ]
@@ -77,11 +78,26 @@ CheckpointMinutes = Annotated[
 
 
 @contextmanager
-def session_in(folder: Path, means: Means) -> Iterator[Session]:
-    """A session that speaks on stderr; exit code 1 at its end if a logger has failed."""
-    with Session(folder, means, make_console(stderr=True)) as session:
-        yield session
-    if session.logs.failed:
+def session_in(folder: Path, means: Means, log: Sequence[str] | None) -> Iterator[Session]:
+    """A session that speaks on stderr and logs; exit code 1 at its end if a logger has failed."""
+    console, names = make_console(stderr=True), check_names(log or ())
+
+    def tell(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    with ExitStack() as stack:
+        make_folder(folder, "--out")
+        logs = Logs(folder / "logs", names, tell)
+        stack.callback(logs.close)
+        sinks = Sinks(
+            tell=tell,
+            transfers=Transfers(console),
+            progress=lambda packs: PackProgress(packs, console),
+            stored=logs.log,
+            forgotten=logs.forget,
+        )
+        yield stack.enter_context(Session(folder, means, sinks))
+    if logs.failed:
         raise typer.Exit(1)
 
 
@@ -100,26 +116,32 @@ def command_line() -> str:
     return shlex.join(["efc", *sys.argv[1:]])
 
 
-def conclude(session: Session, plan: Plan, report: Report, json: bool) -> None:
+def conclude(session: Session, folder: Path, json: bool) -> None:
     """Write and print what there is, say what is missing, and leave with the right exit code."""
-    if report.stopped:
-        stored, asked = len(report.results), len(plan.runs)
+    if not session.stopped:
+        results = session.document(command_line())
+        if results.rows:
+            text = write_results(folder, results, session.tell)
+            for line in warnings(results):
+                session.tell(line)
+            if json:
+                print(text)
+            else:
+                make_console().print(results_table(results))
+            session.tell(where_results_are(folder))
+    finish(session)
+
+
+def finish(session: Session) -> None:
+    """Say what was interrupted or failed, and leave with its exit code."""
+    if session.stopped:
+        stored, asked = len(session.results), len(session.runs)
         session.tell(
             f"efc: interrupted; {stored} of {asked} runs are stored, the others have a checkpoint: "
             "the same command goes on from there"
         )
         raise typer.Exit(130)
-    document = plan.document(report, command_line())
-    if document["rows"]:
-        text = write_results(session.folder, document, session.tell)
-        for line in warnings(document):
-            session.tell(line)
-        if json:
-            print(text)
-        else:
-            make_console().print(results_table(document))
-        session.tell(where_results_are(session.folder))
-    for pack, message in report.failures:
+    for pack, message in session.failures:
         session.tell(f"Failed: {pack.label}: {message}")
-    if report.failures:
+    if session.failures:
         raise typer.Exit(1)

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from efc.errors import EFCError, suggest
+from efc.files import Json
 from efc.runs.identity import flatten
-from efc.runs.store import Store
+from efc.runs.store import Column, Store
 
 app = typer.Typer(help="Look into a results folder: list, show, compare and export its runs.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Option("--in", help="Results folder, as given to --out.")]
@@ -47,7 +48,7 @@ def list_command(
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
-def select(store: Store, where: list[str]) -> list[tuple[Any, ...]]:
+def select(store: Store, where: list[str]) -> list[tuple[Column, ...]]:
     """Rows of the store that meet all conditions NAME=VALUE."""
     names, values = [], []
     for condition in where:
@@ -61,15 +62,15 @@ def select(store: Store, where: list[str]) -> list[tuple[Any, ...]]:
     return store.query(f"select {', '.join(COLUMNS)} from runs{clause} {order}", values)
 
 
-def find(store: Store, prefix: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def find(store: Store, prefix: str) -> tuple[str, dict[str, Json], dict[str, Any]]:
     """(id, settings, result) of the run whose id begins so."""
     rows = store.query("select id, settings, result from runs where id like ?", (f"{prefix}%",))
     if len(rows) != 1:
-        ids = [row[0] for row in store.query("select id from runs")]
+        ids = [str(row[0]) for row in store.query("select id from runs")]
         told = f"{len(rows)} runs begin" if rows else f"no run begins{suggest(prefix, ids)}"
         raise EFCError(f"ID: {told} with {prefix!r}; see efc runs list")
-    key, settings, result = rows[0]
-    return str(key), json.loads(settings), json.loads(result)
+    key, settings, result = (str(text) for text in rows[0])
+    return key, json.loads(settings), json.loads(result)
 
 
 @app.command()
@@ -122,7 +123,7 @@ def export(
     with open_folder(folder) as store:
         lines = []
         for row in select(store, where or []):
-            key, settings, result = find(store, row[0])
+            key, settings, result = find(store, str(row[0]))
             lines.append({"id": key} | flatten(settings) | result["metrics"] | {"seconds": result["seconds"]})
     names = list(dict.fromkeys(name for line in lines for name in line))
     try:

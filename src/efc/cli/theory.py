@@ -58,8 +58,7 @@ def theory_command(
         return
     chosen = [EXPERIMENTS[choose("NAME", name, EXPERIMENTS)] for name in names or []]
     scale = QUICK if quick else Scale()
-    changes: dict[str, Any] = {"dataset": dataset, "seeds": seeds}
-    scale = replace(scale, **{key: value for key, value in changes.items() if value is not None})
+    scale = replace(scale, dataset=dataset or scale.dataset, seeds=seeds or scale.seeds)
     check_name(scale.dataset)
     folder = out or Path("results") / f"theory-{scale.dataset.replace(':', '-').replace('/', '-')}"
     console = Console(stderr=True)

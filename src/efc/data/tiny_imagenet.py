@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from efc.data.decoding import read_picture
 from efc.data.download import RemoteFile
-from efc.data.image_set import Writer
+from efc.data.image_set import UInt8, Writer
 from efc.data.spec import DatasetSpec, Found
 from efc.errors import EFCError
 
@@ -29,7 +29,7 @@ def from_zip(folder: Path, out: Path) -> None:
         raise EFCError(f"{_ARCHIVE}: not a readable archive ({problem})") from None
 
 
-def read_tree(tree: Any, out: Path) -> None:
+def read_tree(tree: Traversable, out: Path) -> None:
     """``train/WNID/images/*`` and ``val/val_annotations.txt`` below ``tree`` (a folder, or a path inside a zip)."""
     wnids = sorted(tree.joinpath("wnids.txt").read_text().split())
     index = {wnid: label for label, wnid in enumerate(wnids)}
@@ -44,11 +44,11 @@ def read_tree(tree: Any, out: Path) -> None:
         writer.close()
 
 
-def _pictures(tree: Any, *below: str) -> list[Any]:
+def _pictures(tree: Traversable, *below: str) -> list[Traversable]:
     return sorted(tree.joinpath(*below).iterdir(), key=lambda path: path.name)
 
 
-def _decoded(entries: list[tuple[Any, int]]) -> Iterator[tuple[Any, list[int]]]:
+def _decoded(entries: list[tuple[Traversable, int]]) -> Iterator[tuple[UInt8, list[int]]]:
     for start in range(0, len(entries), _CHUNK):
         chunk = entries[start : start + _CHUNK]
         images = []

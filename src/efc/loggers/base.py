@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from efc.errors import EFCError
-from efc.loggers.values import Value
+from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
 
@@ -39,7 +39,7 @@ class Logger(ABC):
         """Take away what is there of a run, if anything is."""
 
     @abstractmethod
-    def write(self, run: Run, parameters: Mapping[str, Any], values: Sequence[Value]) -> None:
+    def write(self, run: Run, parameters: Parameters, values: Sequence[Value]) -> None:
         """Write a run that is not there."""
 
     def close(self) -> None:
@@ -56,5 +56,5 @@ def missing(name: str, extra: str) -> EFCError:
 def title(run: Run) -> str:
     """A name for a person; with the id after it, for a file."""
     s = run.settings
-    parts = (s["dataset"], s["scenario"], s["method"].rpartition(":")[2], s["head"], f"seed{run.seed}")
+    parts = (s.dataset, s.scenario, s.method.rpartition(":")[2], s.head, f"seed{run.seed}")
     return re.sub(r"[^\w.@+-]+", "-", "-".join(parts))[-120:]

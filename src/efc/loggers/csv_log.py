@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from efc.files import make_folder, write_atomically
 from efc.loggers.base import Logger
-from efc.loggers.values import Value
+from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
 PLACE = ("run", "dataset", "scenario", "method", "head", "seed")
@@ -61,13 +60,13 @@ class CsvLogger(Logger):
             write_atomically(file, "".join(line for line in lines if not line.startswith(f"{run},")))
         self._start()
 
-    def write(self, run: Run, parameters: Mapping[str, Any], values: Sequence[Value]) -> None:
-        place = [run.id, *(run.settings[name] for name in PLACE[1:])]
+    def write(self, run: Run, parameters: Parameters, values: Sequence[Value]) -> None:
+        place = [run.id, *(getattr(run.settings, name) for name in PLACE[1:])]
         _append(self.params, _lines([run.id, name, value] for name, value in parameters.items()))
         _append(self.metrics, _lines([*place, v.name, v.step, v.value] for v in values))
 
 
-def _lines(rows: Any) -> str:
+def _lines(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()

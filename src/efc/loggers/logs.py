@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
@@ -14,6 +13,7 @@ from efc.files import make_folder
 from efc.loggers.base import Logger
 from efc.loggers.values import parameters, values_of
 from efc.runs.identity import Run
+from efc.runs.results import RunResult
 
 LOGGERS = {"csv": "CsvLogger", "tensorboard": "TensorBoardLogger", "mlflow": "MlflowLogger", "wandb": "WandbLogger"}
 
@@ -47,7 +47,7 @@ class Logs:
             with self.lock:
                 self.loggers = [_open(name, folder) for name in names]
 
-    def log(self, run: Run, result: dict[str, Any]) -> None:
+    def log(self, run: Run, result: RunResult) -> None:
         """Log a stored run, unless it is there already."""
         if run.id in self.known:
             return
@@ -56,7 +56,7 @@ class Logs:
         def write(logger: Logger) -> None:
             if not logger.holds(run.id):
                 logger.forget(run.id)  # part of it, if a process died while it wrote
-                logger.write(run, parameters(run.settings), values_of(run.settings, result))
+                logger.write(run, parameters(run.settings), values_of(run.settings.epochs, result))
 
         self._each(write)
 

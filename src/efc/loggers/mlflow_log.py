@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from efc.files import make_folder
 from efc.loggers.base import Logger, missing, title
-from efc.loggers.values import Value
+from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run as MlflowRun
 
 TAG = "efc.run"
 PARAMS, METRICS = 100, 1000
@@ -49,7 +52,7 @@ class MlflowLogger(Logger):
         found = self.client.get_experiment_by_name(name)
         self.experiment = found.experiment_id if found else self.client.create_experiment(name, artifacts)
 
-    def _find(self, run: str, more: str = "") -> list[Any]:
+    def _find(self, run: str, more: str = "") -> list[MlflowRun]:
         return list(self.client.search_runs([self.experiment], f"tags.`{TAG}` = '{run}'{more}"))
 
     def holds(self, run: str) -> bool:
@@ -59,7 +62,7 @@ class MlflowLogger(Logger):
         for found in self._find(run):
             self.client.delete_run(found.info.run_id)
 
-    def write(self, run: Run, parameters: Mapping[str, Any], values: Sequence[Value]) -> None:
+    def write(self, run: Run, parameters: Parameters, values: Sequence[Value]) -> None:
         from mlflow.entities import Metric, Param
 
         key = self.client.create_run(self.experiment, tags={TAG: run.id}, run_name=title(run)).info.run_id

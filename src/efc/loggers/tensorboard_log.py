@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from efc.files import make_folder
 from efc.loggers.base import Logger, missing, title
-from efc.loggers.values import Value
+from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
 
@@ -35,7 +34,7 @@ class TensorBoardLogger(Logger):
         for folder in self.folder.glob(f"*-{run}"):
             shutil.rmtree(folder)
 
-    def write(self, run: Run, parameters: Mapping[str, Any], values: Sequence[Value]) -> None:
+    def write(self, run: Run, parameters: Parameters, values: Sequence[Value]) -> None:
         from torch.utils.tensorboard import SummaryWriter
         from torch.utils.tensorboard.summary import hparams
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from efc.files import make_folder
 from efc.loggers.base import Logger, missing, title
-from efc.loggers.values import Value
+from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
 WHOLE = "logged-by-efc"
@@ -43,7 +42,7 @@ class WandbLogger(Logger):
         for folder in self.runs.glob(f"*run-*-{run}"):
             shutil.rmtree(folder)
 
-    def write(self, run: Run, parameters: Mapping[str, Any], values: Sequence[Value]) -> None:
+    def write(self, run: Run, parameters: Parameters, values: Sequence[Value]) -> None:
         import wandb
 
         # What concerns the machine is none of its business: no console, no code, no commit, no load, no host.

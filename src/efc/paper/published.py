@@ -6,7 +6,7 @@ end to end.
 
 from __future__ import annotations
 
-from typing import Any
+from efc.runs.results import ResultRow
 
 _COLUMNS = (("mnist", "task"), ("mnist", "class"), ("cifar10", "task"), ("cifar10", "class"),
             ("tiny-imagenet", "task"), ("tiny-imagenet", "class"))  # fmt: skip
@@ -26,9 +26,9 @@ PAPER: dict[tuple[str, str, str], tuple[float, float]] = {
 }
 
 
-def reported(row: dict[str, Any]) -> tuple[float, float] | None:
+def reported(row: ResultRow) -> tuple[float, float] | None:
     """What the paper reports for the method of a results row, if it has it."""
-    name = f"{row['method']}-paper" if row["variant"] == "paper" else row["method"]
-    if row["variant"] not in ("none", "paper"):
+    if row.variant not in ("none", "paper"):
         return None
-    return PAPER.get((row["dataset"], row["scenario"], name))
+    name = f"{row.method}-paper" if row.variant == "paper" else row.method
+    return PAPER.get((row.dataset, row.scenario, name))

@@ -5,36 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import yaml
 
+from efc.files import Json
+
 
 @cache
-def _load(dataset: str) -> dict[str, Any]:
+def _load(dataset: str) -> dict[str, Json]:
     if ":" in dataset:  # someone's own data
         return {}
     file = resources.files(__name__) / f"{dataset}.yaml"
     return dict(yaml.safe_load(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
-def training_preset(dataset: str) -> dict[str, Any]:
+def training_preset(dataset: str) -> dict[str, Json]:
     """Epochs, batch size and the like for a data set."""
-    return dict(_load(dataset).get("training", {}))
+    return _below(_load(dataset), "training")
 
 
 def find_preset(
-    dataset: str, scenario: str, method: str, head: str, file: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    dataset: str, scenario: str, method: str, head: str, file: Mapping[str, object] | None = None
+) -> dict[str, Json]:
     """A method's options for a data set, scenario and head policy; empty where nothing was chosen (defaults apply).
 
     ``file``, the content of someone's own preset file, goes before the shipped one.
     """
     for presets in (file or {}, _load(dataset)):
-        chosen = presets.get(scenario, {}).get(method, {}).get(head, {})
+        chosen = _below(presets, scenario, method, head)
         if chosen:
-            return dict(chosen.get("options", {}))
+            return _below(chosen, "options")
     return {}
+
+
+def _below(document: Mapping[str, object], *path: str) -> dict[str, Json]:
+    """The mapping at a place of a document; empty where there is none."""
+    found: object = document
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 FALLBACK = {"compensated": "analytic", "input_compensated": "compensated"}
@@ -42,8 +51,8 @@ FALLBACK = {"compensated": "analytic", "input_compensated": "compensated"}
 
 
 def fitting_preset(
-    dataset: str, scenario: str, method: str, head: str, file: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    dataset: str, scenario: str, method: str, head: str, file: Mapping[str, object] | None = None
+) -> dict[str, Json]:
     """The same; where nothing was chosen for a head that refines another, what was for that one."""
     found = find_preset(dataset, scenario, method, head, file)
     if found or head not in FALLBACK:

@@ -1,6 +1,6 @@
-"""`report.html`: a results document as one page that needs no network."""
+"""Results for a reader: a table in the terminal, figures for a paper, and `report.html`, which needs no network."""
 
+from efc.report.folder import read_results, write_results
 from efc.report.page import FILE, report_page, write_report
-from efc.report.reading import read_document
 
-__all__ = ["FILE", "read_document", "report_page", "write_report"]
+__all__ = ["FILE", "read_results", "report_page", "write_report", "write_results"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from efc.metrics import Array
+from efc.runs.results import ResultRow
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,21 @@ class Course:
         return replace(self, at=self.at[kept], task=self.task[kept], epoch=self.epoch[kept], **curves)
 
 
-def course(row: dict[str, Any]) -> Course | None:
+def course(row: ResultRow) -> Course | None:
     """From a row of a results document; None without equilibrium, or where no trace was recorded."""
-    traces = [trace for trace in row.get("trace") or [] if trace]
+    traces = [trace for trace in row.trace or [] if trace]
     if not traces:
         return None
     first = traces[0]
 
     def values(name: str) -> Array:
-        found = np.array([[entry[name] for entry in trace] for trace in traces], dtype=float)
+        found = np.array([[getattr(entry, name) for entry in trace] for trace in traces], dtype=float)
         return found.reshape(len(traces), len(first), -1)
 
     return Course(
         np.arange(1, len(first) + 1),
-        np.array([entry["task"] for entry in first]),
-        np.array([entry["epoch"] for entry in first]),
+        np.array([entry.task for entry in first]),
+        np.array([entry.epoch for entry in first]),
         Curves.of(values("psi")),
         Curves.of(values("gamma")),
         Curves.of(100 * values("unsettled")),

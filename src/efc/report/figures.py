@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from efc.errors import EFCError, choose
 from efc.metrics import Array
 from efc.report.course import Course, Curves, course
-from efc.report.labels import differences, method_label
+from efc.report.labels import LabelledRow, labelled, method_label
 from efc.report.style import COLOURS, LINES, MARKERS, new_figure
+from efc.runs.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 KINDS = ("matrix", "curves", "confusion", "effort")
 FORMATS = ("pdf", "svg", "png")
@@ -31,11 +34,11 @@ MOST_COURSES = 9
 FONT = 7
 
 
-def draw(document: dict[str, Any], kind: str, width: str = "column") -> Figure:
-    """The figure of a results document."""
+def draw(results: Results, kind: str, width: str = "column") -> Figure:
+    """A figure of results."""
     choose("--kind", kind, KINDS)
     choose("--width", width, WIDTHS)
-    rows = [row | {"differs": text} for row, text in zip(document["rows"], differences(document["rows"]), strict=True)]
+    rows = labelled(results.rows)
     if len(rows) > MOST_ROWS:
         raise EFCError(f"--kind: {len(rows)} rows are too many for one figure (at most {MOST_ROWS}); use --where")
     inches = WIDTHS[width]
@@ -50,27 +53,27 @@ def draw(document: dict[str, Any], kind: str, width: str = "column") -> Figure:
     return _heat_maps(rows, shares, [_class_names(row) for row in rows], inches, ("answered", "shown"), "answers, %")
 
 
-def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
+def accuracy_matrices(results: Results, path: Path) -> None:
     """One heat map per row: accuracy on task j (columns) after learning task i (rows), mean over seeds."""
-    rows = document["rows"]
+    rows = results.rows
     columns = min(3, len(rows))
     lines = -(-len(rows) // columns)
     figure = new_figure((3.1 * columns + 0.9, 3.4 * lines))
     axes = figure.subplots(lines, columns, squeeze=False)
     image = None
     for axis, row in zip(axes.flat, rows, strict=False):
-        A = np.array(row["accuracy_matrix"], dtype=float).mean(0)
+        A = np.array(row.accuracy_matrix, dtype=float).mean(0)
         image = axis.imshow(A, vmin=0, vmax=100, cmap="cividis")
         for (i, j), value in np.ndenumerate(A):
             if not np.isnan(value):
                 axis.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=8, color="w" if value < 60 else "k")
-        names = [" ".join(task) if len(" ".join(task)) <= 5 else str(k + 1) for k, task in enumerate(row["tasks"])]
+        names = [" ".join(task) if len(" ".join(task)) <= 5 else str(k + 1) for k, task in enumerate(row.tasks)]
         axis.set_xticks(range(len(names)), names, fontsize=8)
         axis.set_yticks(range(len(names)), names, fontsize=8)
-        accuracy = row["accuracy"]
+        accuracy = row.accuracy
         axis.set_title(
-            f"{method_label(row)}, {row['head'].replace('_', '-')} head, {row['scenario']}-IL\n"
-            f"{accuracy['mean']:.1f} ± {accuracy['std']:.1f} %",
+            f"{method_label(row)}, {row.head.replace('_', '-')} head, {row.scenario}-IL\n"
+            f"{accuracy.mean:.1f} ± {accuracy.std:.1f} %",
             fontsize=9,
         )
         axis.set_xlabel("tested on", fontsize=8)
@@ -82,13 +85,13 @@ def accuracy_matrices(document: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
+def _curves(rows: Sequence[LabelledRow], width: float) -> Figure:
     """Mean accuracy over the tasks seen, after each task: one panel per data set and scenario, one legend for all."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[LabelledRow]] = {}
     for row in rows:
         groups.setdefault(_group(row), []).append(row)
-    methods = list(dict.fromkeys(f"{method_label(row)} {row['differs']}" for row in rows))
-    heads = list(dict.fromkeys(row["head"] for row in rows))
+    methods = list(dict.fromkeys(f"{method_label(row)} {row.differs}" for row in rows))
+    heads = list(dict.fromkeys(row.head for row in rows))
     across = min(len(groups), 1 if width < 5 else 3)
     down = math.ceil(len(groups) / across)
     names = list(dict.fromkeys(_label(row) for row in rows))
@@ -96,12 +99,12 @@ def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
     legend = 0.14 * math.ceil(len(names) / legend_columns) + 0.1
     figure = new_figure((width, 2.1 * down + legend))
     axes = figure.subplots(down, across, squeeze=False)
-    lines: dict[str, Any] = {}
+    lines: dict[str, Line2D] = {}
     for axis, (title, members) in zip(axes.flat, groups.items(), strict=False):
         for row in members:
-            A = np.array(row["accuracy_matrix"], dtype=float)
+            A = np.array(row.accuracy_matrix, dtype=float)
             each = np.nanmean(A, axis=2)
-            m, h = methods.index(f"{method_label(row)} {row['differs']}"), heads.index(row["head"])
+            m, h = methods.index(f"{method_label(row)} {row.differs}"), heads.index(row.head)
             x, mean = np.arange(1, each.shape[1] + 1), each.mean(0)
             style = {"color": COLOURS[m % len(COLOURS)], "linestyle": LINES[h % len(LINES)]}
             (line,) = axis.plot(x, mean, marker=MARKERS[m % len(MARKERS)], markersize=3, linewidth=1, **style)
@@ -122,7 +125,7 @@ def _curves(rows: Sequence[dict[str, Any]], width: float) -> Figure:
 
 
 def _heat_maps(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[LabelledRow],
     values: Sequence[Array],
     names: Sequence[list[str]],
     width: float,
@@ -150,9 +153,9 @@ def _heat_maps(
         slanted = sum(map(len, texts)) * 0.06 > panel * 0.7
         axis.set_xticks(kept, texts, rotation=90 if slanted else 0)
         axis.set_yticks(kept, texts)
-        accuracy = row["accuracy"]
-        spread = f" ± {accuracy['std']:.1f}" if len(row["seeds"]) > 1 else ""
-        title = [_short(_label(row), 28), f"{_short(_group(row), 20)}: {accuracy['mean']:.1f}{spread}"]
+        accuracy = row.accuracy
+        spread = f" ± {accuracy.std:.1f}" if len(row.seeds) > 1 else ""
+        title = [_short(_label(row), 28), f"{_short(_group(row), 20)}: {accuracy.mean:.1f}{spread}"]
         axis.set_title("\n".join(title), fontsize=FONT - 1)
         _style(axis, *titles)
     _hide_rest(axes, len(rows))
@@ -164,7 +167,7 @@ def _heat_maps(
     return figure
 
 
-def _efforts(rows: Sequence[dict[str, Any]], width: float) -> Figure:
+def _efforts(rows: Sequence[LabelledRow], width: float) -> Figure:
     """How control went, for every row with an equilibrium: psi and gamma in a panel per layer, unsettled below them."""
     found = [(row, path) for row in rows if (path := course(row)) is not None]
     if not found:
@@ -180,7 +183,7 @@ def _efforts(rows: Sequence[dict[str, Any]], width: float) -> Figure:
     axes = figure.subplots(down * panels, across, squeeze=False)
     for axis in axes.flat:
         axis.set_axis_off()
-    lines: dict[str, Any] = {}
+    lines: dict[str, Line2D] = {}
     for k, (row, path) in enumerate(found):
         top = k // across * panels
         own = axes[top : top + len(path.layers) + 1, k % across]
@@ -192,7 +195,7 @@ def _efforts(rows: Sequence[dict[str, Any]], width: float) -> Figure:
     return figure
 
 
-def _effort(axes: Sequence[Axes], row: dict[str, Any], path: Course) -> dict[str, Any]:
+def _effort(axes: Sequence[Axes], row: LabelledRow, path: Course) -> dict[str, Line2D]:
     """One row's panels; returns a line of each signal for the legend. The layers have one scale, to be compared."""
     bottom, top = _signal_limits(path)
     lines = {}
@@ -235,15 +238,16 @@ def _logarithmic(axis: Axes, bottom: float, top: float) -> None:
         axis.yaxis.set_major_formatter("{x:g}")
 
 
-def _course(axis: Axes, path: Course, curves: Curves, layer: int, style: int) -> Any:
+def _course(axis: Axes, path: Course, curves: Curves, layer: int, style: int) -> Line2D:
     """Mean and band; on a logarithmic axis what is not above zero has no place."""
     mean, std = curves.mean[layer], curves.std[layer]
     if axis.get_yscale() == "log":
         mean = np.where(mean > 0, mean, np.nan)
-    look: dict[str, Any] = {"color": COLOURS[style], "linestyle": LINES[style % 2], "linewidth": 1, "markersize": 2}
-    (line,) = axis.plot(path.at, mean, marker=MARKERS[style] if len(mean) <= 40 else "", **look)
+    marker = MARKERS[style] if len(mean) <= 40 else ""
+    look, colour = LINES[style % 2], COLOURS[style]
+    (line,) = axis.plot(path.at, mean, color=colour, linestyle=look, marker=marker, linewidth=1, markersize=2)
     low = np.maximum(mean - std, axis.get_ylim()[0] if axis.get_yscale() == "log" else 0.0)
-    axis.fill_between(path.at, low, mean + std, color=look["color"], alpha=0.15, linewidth=0)
+    axis.fill_between(path.at, low, mean + std, color=colour, alpha=0.15, linewidth=0)
     return line
 
 
@@ -266,41 +270,41 @@ def _style(axis: Axes, x: str, y: str) -> None:
         spine.set_linewidth(0.5)
 
 
-def _hide_rest(axes: Any, used: int) -> None:
+def _hide_rest(axes: NDArray[np.object_], used: int) -> None:
     for axis in axes.flat[used:]:
         axis.set_axis_off()
 
 
-def _mean_matrix(row: dict[str, Any]) -> Array:
-    return np.asarray(np.array(row["accuracy_matrix"], dtype=float).mean(0))
+def _mean_matrix(row: LabelledRow) -> Array:
+    return np.asarray(np.array(row.accuracy_matrix, dtype=float).mean(0))
 
 
-def _confusion(row: dict[str, Any]) -> Array:
+def _confusion(row: LabelledRow) -> Array:
     """All seeds together, as per cent of the samples shown (rows)."""
-    counts = np.array(row["confusion"], dtype=float).sum(0)
+    counts = np.array(row.confusion, dtype=float).sum(0)
     total = counts.sum(1, keepdims=True)
     return np.asarray(np.divide(100 * counts, total, out=np.full_like(counts, np.nan), where=total > 0))
 
 
-def _task_names(row: dict[str, Any]) -> list[str]:
-    names = [" ".join(task) for task in row["tasks"]]
+def _task_names(row: LabelledRow) -> list[str]:
+    names = [" ".join(task) for task in row.tasks]
     return names if max(map(len, names)) <= 5 else [str(k + 1) for k in range(len(names))]
 
 
-def _class_names(row: dict[str, Any]) -> list[str]:
-    if row["scenario"] == "domain":
-        return [str(k + 1) for k in range(len(row["confusion"][0]))]
-    return [name for task in row["tasks"] for name in task]
+def _class_names(row: LabelledRow) -> list[str]:
+    if row.scenario == "domain":
+        return [str(k + 1) for k in range(len(row.confusion[0]))]
+    return [name for task in row.tasks for name in task]
 
 
-def _label(row: dict[str, Any]) -> str:
-    own = f" [{row['differs']}]" if row["differs"] else ""
-    return _short(f"{method_label(row)}{own}, {row['head'].replace('_', '-')}", 40)
+def _label(row: LabelledRow) -> str:
+    own = f" [{row.differs}]" if row.differs else ""
+    return _short(f"{method_label(row)}{own}, {row.head.replace('_', '-')}", 40)
 
 
-def _group(row: dict[str, Any]) -> str:
-    data = row["dataset"] if row["encoder"] == "none" else f"{row['dataset']} ({row['encoder']})"
-    return f"{_short(data, 30)}, {row['scenario']}-IL"
+def _group(row: LabelledRow) -> str:
+    data = row.dataset if row.encoder == "none" else f"{row.dataset} ({row.encoder})"
+    return f"{_short(data, 30)}, {row.scenario}-IL"
 
 
 def _short(text: str, length: int) -> str:

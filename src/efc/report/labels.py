@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from efc.files import Json
+from efc.runs.results import ResultRow, Results
 
 SHOWN = 3
 """Differing settings named beside a method; the page has all of them further down."""
 
 
-def method_label(row: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class LabelledRow(ResultRow):
+    """A row, and what tells it from others of its method, head, data set and scenario."""
+
+    differs: str = ""
+
+
+def labelled(rows: Sequence[ResultRow]) -> list[LabelledRow]:
+    return [LabelledRow(**vars(row), differs=text) for row, text in zip(rows, differences(rows), strict=True)]
+
+
+def method_label(row: ResultRow) -> str:
     """The method, and which variant of it."""
-    return str(row["method"]) if row["variant"] == "none" else f"{row['method']}@{row['variant']}"
+    return str(row.method) if row.variant == "none" else f"{row.method}@{row.variant}"
 
 
-def differences(rows: list[dict[str, Any]]) -> list[str]:
+def differences(rows: Sequence[ResultRow]) -> list[str]:
     """What tells rows of one method, head, data set and scenario apart: the settings in which a row is unlike most."""
-    settings = [flat(row["config"]) for row in rows]
+    settings = [flat(row.config) for row in rows]
     names = ("method", "variant", "head", "dataset", "encoder", "scenario", "evaluated_on")
     alike: dict[tuple[str, ...], list[int]] = {}
     for k, row in enumerate(rows):
-        alike.setdefault(tuple(row[name] for name in names), []).append(k)
+        alike.setdefault(tuple(str(getattr(row, name)) for name in names), []).append(k)
     told = [""] * len(rows)
     for members in alike.values():
         keys = dict.fromkeys(key for k in members for key in settings[k])
@@ -32,37 +47,37 @@ def differences(rows: list[dict[str, Any]]) -> list[str]:
     return told
 
 
-def flat(settings: dict[str, Any], before: str = "") -> dict[str, str]:
+def flat(settings: Mapping[str, Json], before: str = "") -> dict[str, str]:
     """Nested settings as ``options.lr: text``."""
     found: dict[str, str] = {}
     for key, value in settings.items():
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             found |= flat(value, f"{before}{key}.")
         else:
             found[f"{before}{key}"] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return found
 
 
-def warnings(document: dict[str, Any]) -> list[str]:
+def warnings(results: Results) -> list[str]:
     """What a reader of the table has to know to read it rightly."""
     found = []
-    for row in document["rows"]:
-        name = f"{method_label(row)} ({row['head']}, {row['scenario']})"
-        if row["diverged"]:
-            found.append(f"Warning: {name}: seeds {row['diverged']} diverged; all their answers count as wrong")
-        if row["unsettled"] is not None and row["unsettled"]["mean"] > 0.05:
-            share = f"{100 * row['unsettled']['mean']:.0f} %"
+    for row in results.rows:
+        name = f"{method_label(row)} ({row.head}, {row.scenario})"
+        if row.diverged:
+            found.append(f"Warning: {name}: seeds {row.diverged} diverged; all their answers count as wrong")
+        if row.unsettled is not None and row.unsettled.mean > 0.05:
+            share = f"{100 * row.unsettled.mean:.0f} %"
             found.append(
                 f"Warning: {name}: {share} of the samples found no equilibrium; try a smaller efc.kappa or newton"
             )
-    if len({row["head"] for row in document["rows"]}) > 1 and not _crossed(document):
+    if len({row.head for row in results.rows}) > 1 and not _crossed(results):
         found.append(
             "Note: the methods differ in their head policy; compare them on equal terms with --head least_squares"
         )
     return found
 
 
-def _crossed(document: dict[str, Any]) -> bool:
+def _crossed(results: Results) -> bool:
     """Whether every method is there with every head policy."""
-    pairs = {(row["method"], row["head"]) for row in document["rows"]}
+    pairs = {(row.method, row.head) for row in results.rows}
     return len(pairs) == len({m for m, _ in pairs}) * len({h for _, h in pairs})

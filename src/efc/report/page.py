@@ -8,11 +8,11 @@ import json
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from efc.errors import EFCError
-from efc.files import write_atomically
+from efc.files import Json, write_atomically
 from efc.report.page_data import page_data
+from efc.runs.results import Results
 
 FILE = "report.html"
 LIMIT = 5_000_000
@@ -20,14 +20,14 @@ LIMIT = 5_000_000
 SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "effort.js", "main.js")
 
 
-def write_report(folder: Path, document: dict[str, Any]) -> Path:
+def write_report(folder: Path, results: Results) -> Path:
     """Write `report.html` into a folder; returns its path."""
     path = folder / FILE
-    write_atomically(path, report_page(document))
+    write_atomically(path, report_page(results))
     return path
 
 
-def report_page(document: dict[str, Any], limit: int = LIMIT) -> str:
+def report_page(results: Results, limit: int = LIMIT) -> str:
     """The whole page as text.
 
     Over ``limit`` bytes, the confusion matrices by class, which grow fastest, are left out from the last row on, and
@@ -42,20 +42,20 @@ def report_page(document: dict[str, Any], limit: int = LIMIT) -> str:
     page = (static / "page.html").read_text(encoding="utf-8")
     for mark, text in parts.items():
         page = page.replace(mark, text, 1)
-    data = page_data(document)
+    data = page_data(results)
     room = limit - len(page.encode())
-    text = _embedded(data)
+    text = _embedded(vars(data))
     excess = len(text.encode()) - room
-    for name, row in product(("confusion", "effort"), reversed(data["rows"])):
+    for name, row in product(("confusion", "effort"), reversed(data.rows)):
         if excess <= 0:
             break
         excess -= len(_embedded(row[name]).encode()) - len("null")
         row[name] = None
         text = ""
-    return page.replace("/*data*/", text or _embedded(data), 1)
+    return page.replace("/*data*/", text or _embedded(vars(data)), 1)
 
 
-def _embedded(data: Any) -> str:
+def _embedded(data: Json) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

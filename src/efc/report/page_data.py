@@ -4,59 +4,76 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from efc.environment import code_version
+from efc.files import Json
 from efc.metrics import Array, true_share
 from efc.paper.published import reported
 from efc.report.course import Curves, course
 from efc.report.labels import differences, flat, method_label, warnings
+from efc.runs.results import MEASURES, ResultRow, Results
 
 EPOCHS = 100
 """Epochs shown of a training; of a longer one, every second or third."""
-MEASURES = ("accuracy", "average_incremental", "forgetting", "bwt", "fwt")
+Nested: TypeAlias = "float | list[Nested] | None"
+"""Numbers in lists, as deep as you like."""
 
 
-def page_data(document: dict[str, Any]) -> dict[str, Any]:
+@dataclass
+class PageData:
+    """What the page is told; it goes into it as JSON."""
+
+    version: str
+    command: str
+    notes: list[str]
+    environment: dict[str, str]
+    common: dict[str, str]
+    """The settings that all rows share."""
+    rows: list[dict[str, Json]]
+
+
+def page_data(results: Results) -> PageData:
     """The page's data: plain JSON, nothing in it that is not finite."""
-    rows = document["rows"]
-    settings = [flat(row["config"]) for row in rows]
-    environments = [flat(row["environment"]) for row in rows]
+    rows = results.rows
+    settings = [flat(row.config) for row in rows]
+    environments = [flat(row.environment) for row in rows]
     common, environment = _common(settings), _common(environments)
-    return {
-        "version": code_version(),
-        "command": document.get("command", ""),
-        "notes": warnings(document),
-        "environment": environment,
-        "common": common,
-        "rows": [
+    return PageData(
+        version=code_version(),
+        command=results.command,
+        notes=warnings(results),
+        environment=environment,
+        common=common,
+        rows=[
             _row(row) | {"differs": text, "settings": _rest(own, common), "environment": _rest(where, environment)}
             for row, own, where, text in zip(rows, settings, environments, differences(rows), strict=True)
         ],
-    }
+    )
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    A = np.array(row["accuracy_matrix"], dtype=float)
-    unsettled = row["unsettled"]
+def _row(row: ResultRow) -> dict[str, Json]:
+    A = np.array(row.accuracy_matrix, dtype=float)
+    unsettled = row.unsettled
     seen = np.tril(np.ones(A.shape[1:], dtype=bool))
     curves = np.where(seen, A, 0.0).sum(2) / seen.sum(1)
     theirs = reported(row)
     return {
         "method": method_label(row),
-        "head": row["head"],
-        "dataset": row["dataset"] if row["encoder"] == "none" else f"{row['dataset']} ({row['encoder']})",
-        "scenario": row["scenario"],
-        "part": row["evaluated_on"],
-        "seeds": row["seeds"],
-        "runs": row["runs"],
-        "diverged": row["diverged"],
-        "tasks": row["tasks"],
-        **{name: _spread(np.array(row[name]["per_seed"], dtype=float)) for name in MEASURES},
-        "unsettled": None if unsettled is None else _spread(100 * np.array(unsettled["per_seed"], dtype=float), 3),
-        "seconds": rounded(row["seconds"], 2),
+        "head": row.head,
+        "dataset": row.dataset if row.encoder == "none" else f"{row.dataset} ({row.encoder})",
+        "scenario": row.scenario,
+        "part": row.evaluated_on,
+        "seeds": row.seeds,
+        "runs": row.runs,
+        "diverged": row.diverged,
+        "tasks": row.tasks,
+        **{name: _spread(np.array(row.measures[name].per_seed, dtype=float)) for name in MEASURES},
+        "unsettled": None if unsettled is None else _spread(100 * np.array(unsettled.per_seed, dtype=float), 3),
+        "seconds": rounded(row.seconds, 2),
         "paper": None if theirs is None else list(theirs),
         "curve": {"mean": rounded(curves.mean(0)), "std": rounded(_std(curves)), "per_seed": rounded(curves)},
         "matrix": rounded(A.mean(0), 1),
@@ -66,7 +83,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _effort(row: dict[str, Any]) -> dict[str, Any] | None:
+def _effort(row: ResultRow) -> dict[str, Json] | None:
     """How control went, by layer and epoch, mean and spread over seeds."""
     found = course(row)
     if found is None:
@@ -77,22 +94,22 @@ def _effort(row: dict[str, Any]) -> dict[str, Any] | None:
     return {"epochs": whole, "layers": found.layers, "borders": found.borders, **names, **curves}
 
 
-def _brief_curves(curves: Curves) -> dict[str, Any]:
+def _brief_curves(curves: Curves) -> dict[str, Json]:
     return {"mean": _brief(curves.mean.tolist()), "std": _brief(curves.std.tolist(), 2)}
 
 
-def _brief(value: Any, digits: int = 3) -> Any:
+def _brief(value: Nested, digits: int = 3) -> Json:
     """Numbers of that many significant digits; what is not finite becomes None."""
     if isinstance(value, list):
         return [_brief(entry, digits) for entry in value]
     return rounded(float(f"{value:.{digits}g}"), 12)
 
 
-def _confusion(row: dict[str, Any]) -> dict[str, Any]:
+def _confusion(row: ResultRow) -> dict[str, Json]:
     """Counts over all seeds by class and by task, the shares of answers, and the names of the outputs."""
-    counts = np.array(row["confusion"], dtype=float)
-    tasks: list[list[str]] = row["tasks"]
-    if row["scenario"] == "domain":
+    counts = np.array(row.confusion, dtype=float)
+    tasks: list[list[str]] = row.tasks
+    if row.scenario == "domain":
         # Output k is the k-th class of every task; there is no telling the tasks apart by their outputs.
         names = [" / ".join(dict.fromkeys(task[k] for task in tasks)) for k in range(counts.shape[1])]
         return {"classes": names, "confusion": _whole(counts.sum(0)), "by_task": None, "share": None}
@@ -102,8 +119,8 @@ def _confusion(row: dict[str, Any]) -> dict[str, Any]:
         at += len(task)
     by_task = [[counts[:, a, b].sum() for b in outputs] for a in outputs]
     share = None
-    if row["prediction_share"] is not None:
-        found = np.array(row["prediction_share"], dtype=float)
+    if row.prediction_share is not None:
+        found = np.array(row.prediction_share, dtype=float)
         true = true_share(counts, outputs).mean(0)
         share = {"mean": rounded(found.mean(0)), "std": rounded(_std(found)), "true": rounded(true)}
     return {
@@ -118,7 +135,7 @@ def _whole(counts: Array) -> list[list[int]]:
     return np.rint(counts).astype(int).tolist()  # type: ignore[no-any-return]
 
 
-def _spread(values: Array, digits: int = 2) -> dict[str, Any]:
+def _spread(values: Array, digits: int = 2) -> dict[str, Json]:
     std = _std(values)
     return {
         # The page rounds them once more, as the terminal does: what it rounds must not be rounded already.
@@ -133,7 +150,7 @@ def _std(values: Array) -> Array:
     return np.asarray(values.std(0, ddof=1)) if len(values) > 1 else np.zeros(values.shape[1:])
 
 
-def rounded(value: Any, digits: int = 2) -> Any:
+def rounded(value: Nested | Array, digits: int = 2) -> Json:
     """Plain numbers of that many digits behind the point; what is not finite becomes None."""
     if isinstance(value, np.ndarray):
         value = value.tolist()

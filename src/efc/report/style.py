@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from efc.errors import EFCError
 
@@ -33,7 +33,7 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure; text in an SVG or PDF stays text, and the same results give the same file."""
     import matplotlib as mpl
 
-    stamp: dict[str, Any] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix, {})
+    stamp = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix, {})
     try:
         with mpl.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "efc"}):
             figure.savefig(path, dpi=300, metadata=stamp)

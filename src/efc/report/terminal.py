@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from efc.paper.published import reported
 from efc.report.labels import method_label
 from efc.runs.plan import Pack
+from efc.runs.results import ResultRow, Results
 
 
 def make_console(stderr: bool = False, width: int | None = None) -> Console:
@@ -30,21 +31,21 @@ def make_console(stderr: bool = False, width: int | None = None) -> Console:
     return Console(stderr=stderr, width=width)
 
 
-def results_table(document: dict[str, Any]) -> RenderableType:
+def results_table(results: Results) -> RenderableType:
     """One table per data set: method, head policy, accuracy (the paper's beside it, where it has one), forgetting."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in document["rows"]:
-        groups.setdefault((row["dataset"], row["encoder"]), []).append(row)
+    groups: dict[tuple[str, str], list[ResultRow]] = {}
+    for row in results.rows:
+        groups.setdefault((row.dataset, row.encoder), []).append(row)
     return Group(*(_table(rows) for rows in groups.values()))
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def _table(rows: list[ResultRow]) -> Table:
     """Fits 80 columns."""
-    seeds, tasks = len(rows[0]["seeds"]), len(rows[0]["tasks"])
-    encoder = "" if rows[0]["encoder"] == "none" else f" ({rows[0]['encoder']})"
+    seeds, tasks = len(rows[0].seeds), len(rows[0].tasks)
+    encoder = "" if rows[0].encoder == "none" else f" ({rows[0].encoder})"
     table = Table(
-        title=f"{rows[0]['dataset']}{encoder}, {_count(tasks, 'task')}, {_count(seeds, 'seed')}",
-        caption=f"after the last task, on {rows[0]['evaluated_on']} data, mean ± standard deviation over seeds",
+        title=f"{rows[0].dataset}{encoder}, {_count(tasks, 'task')}, {_count(seeds, 'seed')}",
+        caption=f"after the last task, on {rows[0].evaluated_on} data, mean ± standard deviation over seeds",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
@@ -57,19 +58,19 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         theirs = reported(row)
         table.add_row(
-            row["scenario"],
+            row.scenario,
             method_label(row),
-            row["head"],
-            _spread(row["accuracy"]["mean"], row["accuracy"]["std"], seeds),
+            row.head,
+            _spread(row.accuracy.mean, row.accuracy.std, seeds),
             (_spread(*theirs, 5) if theirs else "") if paper else _forgetting(row, tasks),
-            "" if row["unsettled"] is None else f"{100 * row['unsettled']['mean']:.2f} %",
-            f"{row['seconds']:.1f}" if row["seconds"] < 100 else f"{row['seconds']:.0f}",
+            "" if row.unsettled is None else f"{100 * row.unsettled.mean:.2f} %",
+            f"{row.seconds:.1f}" if row.seconds < 100 else f"{row.seconds:.0f}",
         )
     return table
 
 
-def _forgetting(row: dict[str, Any], tasks: int) -> str:
-    return f"{row['forgetting']['mean']:.1f}" if tasks > 1 else ""
+def _forgetting(row: ResultRow, tasks: int) -> str:
+    return f"{row.forgetting.mean:.1f}" if tasks > 1 else ""
 
 
 def _spread(mean: float, std: float, seeds: int) -> str:
@@ -149,7 +150,7 @@ class PackProgress:
         self.lines, self.began, self.told = 0, time.monotonic(), time.monotonic()
 
     def __call__(self, pack: Pack, task: int, epoch: int, epochs: int) -> None:
-        tasks = pack.settings["tasks"]
+        tasks = pack.settings.tasks
         if pack.id not in self.ids:
             self.ids[pack.id] = self.bars.add_task(pack.label, total=_epochs(pack), at="")
         done = (task - 1) * epochs + epoch
@@ -194,4 +195,4 @@ class PackProgress:
 
 
 def _epochs(pack: Pack) -> int:
-    return int(pack.settings["tasks"] * pack.settings["epochs"])
+    return pack.settings.tasks * pack.settings.epochs

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from efc.files import make_folder, write_atomically
+from efc.files import Json, make_folder, write_atomically
 
 KEPT = 2
 """Generations on disk: if the newest is damaged, there is the one before."""
@@ -27,19 +26,19 @@ class Checkpoints:
     def __init__(self, folder: Path, tell: Tell | None = None) -> None:
         self.folder, self.tell = folder, tell or (lambda text: None)
 
-    def save(self, state: dict[str, Tensor], about: dict[str, Any]) -> None:
+    def save(self, state: dict[str, Tensor], about: Mapping[str, Json]) -> None:
         """A new generation; it counts from the moment its JSON file is there, and older ones go only then."""
         make_folder(self.folder, "checkpoint")
         number = max((self._number(file) for file in self.folder.glob("*.json")), default=0) + 1
         content = save({key: value.detach().cpu().contiguous() for key, value in state.items()})
         write_atomically(self._file(number, "safetensors"), content)
-        note = about | {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        note = dict(about) | {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         write_atomically(self._file(number, "json"), json.dumps(note, indent=1))
         for file in self.folder.iterdir():
             if file.suffix in (".json", ".safetensors") and 0 < self._number(file) <= number - KEPT:
                 file.unlink(missing_ok=True)
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Json]] | None:
         """The newest generation that is whole; a damaged one is named and set aside."""
         numbers = sorted((self._number(file) for file in self.folder.glob("*.json")), reverse=True)
         for number in numbers:
@@ -53,7 +52,7 @@ class Checkpoints:
         """The training is finished and its results are stored: nothing is needed any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _read(self, number: int) -> tuple[dict[str, Tensor], dict[str, Any]] | str:
+    def _read(self, number: int) -> tuple[dict[str, Tensor], dict[str, Json]] | str:
         """State and note of one generation, or what is wrong with it."""
         try:
             note = json.loads(self._file(number, "json").read_text(encoding="utf-8"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from efc.core.activations import ACTIVATIONS
 from efc.data import check_name, usual_tasks
 from efc.encoders import ENCODERS
 from efc.errors import EFCError, choose, suggest
-from efc.learners import HEADS, LEARNERS, find_learner
+from efc.files import Json
+from efc.learners import HEADS, LEARNERS, Learner, Options, find_learner
 from efc.learners.options import merged
 from efc.presets import fitting_preset, training_preset
 from efc.streams import SCENARIOS
@@ -29,7 +30,12 @@ class Row:
     method: str
     head: str
     scenario: str
-    options: dict[str, Any]
+    options: Options
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "method": self.method, "head": self.head, "scenario": self.scenario, "options": self.options.to_mapping(),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """A complete configuration that `efc run --config` takes as it is."""
-        plain = asdict(self) | {"rows": [asdict(row) for row in self.rows], "hidden": list(self.hidden)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain |= {"rows": [row.to_json() for row in self.rows], "hidden": list(self.hidden)}
         return str(yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=120))
 
 
@@ -88,7 +95,7 @@ _LISTS = {"scenario": SCENARIOS, "head": HEADS}
 _KEYS = (*_PLAIN, *_LISTS, "methods", "solver", "preset_file", "rows", *LEARNERS)
 
 
-def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
+def make_config(*layers: Mapping[str, object], shipped: bool = True) -> RunConfig:
     """Merge layers of settings, later ones first in rank, over defaults and presets, and check the whole.
 
     ``shipped=False`` leaves the shipped presets out: a search starts from the methods' defaults.
@@ -97,7 +104,7 @@ def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
     and a section per method, as in ``{"efc": {"beta": 0.1}}``; one's own method's section has its ``name``. ``rows``
     spells the rows out, as a saved one does.
     """
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     sections = {*LEARNERS, *(find_learner(spec).name for layer in layers for spec in _own_methods(layer))}
     keys = (*_KEYS, *sorted(sections - set(LEARNERS)))
     for layer in layers:
@@ -105,16 +112,16 @@ def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
             if key not in keys:
                 raise EFCError(f"{key}: no such setting{suggest(key, keys)}; there are {', '.join(keys)}")
             if key in sections:
-                _sections(key, value)
-                settings[key] = merged(settings.get(key, {}), value)
+                settings[key] = merged(_section(settings, key), _sections(key, value))
             else:
                 settings[key] = value
     if "solver" in settings:
-        for name in ("efc", "efc-paper"):
-            settings[name] = merged(settings.get(name, {}), {"solver": settings["solver"]})
+        for name, learner in LEARNERS.items():
+            if "solver" in learner.options_type.__dataclass_fields__:
+                settings[name] = merged(_section(settings, name), {"solver": settings["solver"]})
     dataset = check_name(str(settings.get("dataset", "digits")))
     tasks, classes = usual_tasks(dataset)
-    plain = {"tasks": tasks, "classes_per_task": classes} | training_preset(dataset)
+    plain: dict[str, Any] = {"tasks": tasks, "classes_per_task": classes} | training_preset(dataset)
     plain |= {key: settings[key] for key in _PLAIN if key in settings}
     encoder = settings.get("encoder", "none")
     if "hidden" in plain:
@@ -123,7 +130,7 @@ def make_config(*layers: Mapping[str, Any], shipped: bool = True) -> RunConfig:
     return RunConfig(rows=tuple(_rows(settings, preset)), **plain)
 
 
-def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
+def _rows(settings: Mapping[str, object], preset_name: str) -> list[Row]:
     if "rows" in settings:
         clash = [key for key in _LISTS if key in settings]
         if clash:
@@ -138,12 +145,12 @@ def _rows(settings: Mapping[str, Any], preset_name: str) -> list[Row]:
             wanted = [h for h in _names("head", settings, (learner.shipped_head,)) if h in learner.heads]
             for head in wanted or [learner.shipped_head]:
                 preset = fitting_preset(preset_name, scenario, method, head, own)
-                options = learner.options_type.layered(preset, settings.get(learner.name, {}))
+                options = learner.options_type.layered(preset, _section(settings, learner.name))
                 rows.append(_row(method, head, scenario, options))
     return rows
 
 
-def _methods(settings: Mapping[str, Any]) -> list[str]:
+def _methods(settings: Mapping[str, object]) -> list[str]:
     """The methods asked for, without repetition; ``all`` stands for every method of the package."""
     given = [str(name) for name in _list(settings.get("methods", DEFAULT_METHODS))]
     names = [each for name in given for each in (LEARNERS if name == "all" else [name])]
@@ -154,39 +161,45 @@ def _methods(settings: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _own_methods(layer: Mapping[str, Any]) -> list[str]:
+def _own_methods(layer: Mapping[str, object]) -> list[str]:
     """Methods a layer names as ``module:Class``."""
     rows = layer.get("rows", [])
     named = [row.get("method") for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     return [str(name) for name in (*_list(layer.get("methods", [])), *named) if ":" in str(name)]
 
 
-def _given_row(index: int, row: Any, settings: Mapping[str, Any]) -> Row:
+def _given_row(index: int, row: object, settings: Mapping[str, object]) -> Row:
     """A row of a saved configuration, with the method's section (from ``--set``, say) on top."""
     names = [f.name for f in fields(Row)]
     if not isinstance(row, Mapping) or sorted(row) != sorted(names):
         raise EFCError(f"rows[{index}]: expected the keys {', '.join(names)}, got {row!r}")
-    options, learner = _sections(f"rows[{index}].options", row["options"]), find_learner(row["method"])
-    layered = learner.options_type.layered(options, settings.get(learner.name, {}))
-    return _row(row["method"], row["head"], row["scenario"], layered)
+    options = _sections(f"rows[{index}].options", row["options"])
+    method, learner = str(row["method"]), find_learner(str(row["method"]))
+    layered = learner.options_type.layered(options, _section(settings, learner.name))
+    return _row(method, str(row["head"]), str(row["scenario"]), layered)
 
 
-def _row(method: str, head: str, scenario: str, options: Mapping[str, Any]) -> Row:
-    learner = find_learner(str(method))
-    choose("head", str(head), learner.heads)
-    choose("scenario", str(scenario), SCENARIOS)
-    try:
-        complete = learner.options_type.from_mapping(options).to_mapping()
-    except EFCError as mistake:
-        raise EFCError(f"{learner.name}.{mistake}") from None
-    for key, value in complete.items():
+def _row(method: str, head: str, scenario: str, options: Mapping[str, object]) -> Row:
+    learner = find_learner(method)
+    choose("head", head, learner.heads)
+    choose("scenario", scenario, SCENARIOS)
+    complete = parse_options(learner, options)
+    for key, value in complete.to_mapping().items():
         if isinstance(value, list):
             told = f"one value, please, for all seeds of a row; lists per run are for Python, got {value}"
             raise EFCError(f"{learner.name}.{key}: {told}")
     return Row(method, head, scenario, complete)
 
 
-def load_yaml(path: Path, argument: str = "--config") -> dict[str, Any]:
+def parse_options(learner: type[Learner], options: Mapping[str, object]) -> Options:
+    """A method's options; a mistake in them is told with the method's name."""
+    try:
+        return learner.options_type.from_mapping(options)
+    except EFCError as mistake:
+        raise EFCError(f"{learner.name}.{mistake}") from None
+
+
+def load_yaml(path: Path, argument: str = "--config") -> dict[str, object]:
     """Read a configuration file."""
     try:
         content = parse(path.read_text(encoding="utf-8"))
@@ -197,7 +210,7 @@ def load_yaml(path: Path, argument: str = "--config") -> dict[str, Any]:
     return _sections(f"{argument} {path}", {} if content is None else content)
 
 
-def parse_set(text: str) -> dict[str, Any]:
+def parse_set(text: str) -> dict[str, object]:
     """``"efc.beta=0.1"`` as ``{"efc": {"beta": 0.1}}``; the value is read as YAML."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
@@ -206,9 +219,10 @@ def parse_set(text: str) -> dict[str, Any]:
         result = parse(value)
     except yaml.YAMLError:
         raise EFCError(f"--set: cannot read the value in {text!r}") from None
-    for key in reversed(path.strip().split(".")):
+    first, *inner = path.strip().split(".")
+    for key in reversed(inner):
         result = {key: result}
-    return dict(result)
+    return {first: result}
 
 
 class _Loader(yaml.SafeLoader):
@@ -228,24 +242,30 @@ _Loader.add_implicit_resolver(
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^\+?\.?inf$"), list("+.i"))
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> object:
     """A YAML value."""
     return yaml.load(text, Loader=_Loader)
 
 
-def _sections(name: str, value: Any) -> dict[str, Any]:
+def _section(settings: Mapping[str, object], name: str) -> dict[str, object]:
+    """A method's section of settings that were checked; empty where there is none."""
+    found = settings.get(name, {})
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _sections(name: str, value: object) -> dict[str, object]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise EFCError(f"{name}: expected named settings (key: value), got {value!r}")
     return dict(value)
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[object]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return list(value) if isinstance(value, Sequence) else [value]
 
 
-def _names(key: str, settings: Mapping[str, Any], default: Sequence[str]) -> list[str]:
+def _names(key: str, settings: Mapping[str, object], default: Sequence[str]) -> list[str]:
     """One or several of the names allowed for ``key``, without repetition."""
     names = [choose(key, str(name), _LISTS[key]) for name in _list(settings.get(key, default))]
     if not names:
@@ -253,13 +273,13 @@ def _names(key: str, settings: Mapping[str, Any], default: Sequence[str]) -> lis
     return list(dict.fromkeys(names))
 
 
-def _widths(value: Any) -> tuple[int, ...]:
+def _widths(value: object) -> tuple[int, ...]:
     try:
-        return tuple(int(width) for width in _list(value))
+        return tuple(int(str(width)) for width in _list(value))
     except (TypeError, ValueError):
         raise EFCError(f"hidden: expected layer widths such as 100,100, got {value!r}") from None
 
 
-def _whole(name: str, value: Any, least: int = 1) -> None:
+def _whole(name: str, value: object, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise EFCError(f"{name}: must be a whole number of at least {least}, got {value!r}")

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from efc.errors import EFCError
 from efc.runs.plan import Pack
+from efc.runs.results import RunResult
 from efc.runs.worker import train_pack
 
 Listener = Callable[[Pack, int, int, int], None]
@@ -34,7 +36,7 @@ class Outcome:
 
     pack: Pack
     kind: str
-    results: list[dict[str, Any]] | None = None
+    results: list[RunResult] | None = None
     message: str = ""
 
 
@@ -134,7 +136,7 @@ class ProcessEngine(Engine):
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         shares = [cores[k::workers] for k in range(workers)]
         self.pins = [(shares[k], k % gpus if gpus else None) for k in range(workers)]
-        self.workers: dict[Connection, tuple[Any, int]] = {}
+        self.workers: dict[Connection, tuple[SpawnProcess, int]] = {}
         self.busy: dict[Connection, Pack] = {}
         self.attempts: dict[str, int] = {}
         for pin in range(workers):
@@ -200,7 +202,7 @@ class ProcessEngine(Engine):
 
 
 def _serve(
-    connection: Connection, halt: Any, checkpoints: Path | None, every: float, cores: list[int], gpu: int | None
+    connection: Connection, halt: Event, checkpoints: Path | None, every: float, cores: list[int], gpu: int | None
 ) -> None:
     """A worker's life: take a pack, train it, say so; until nobody is at the other end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and tells us

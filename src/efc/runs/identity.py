@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from efc.environment import code_version
+from efc.files import Json
 from efc.learners import find_learner
+from efc.runs.results import RunSettings
 
 # Whatever in the package has a part in the numbers; the command line, tables and pictures have none.
 _DETERMINES = ("core", "learners", "streams", "data", "encoders", "training", "metrics.py")
@@ -20,34 +22,32 @@ _DETERMINES = ("core", "learners", "streams", "data", "encoders", "training", "m
 
 @dataclass(frozen=True)
 class Run:
-    """One method, one setting, one seed. ``settings`` is plain and complete; ``id`` is its hash."""
+    """One method, one setting, one seed; ``id`` is the hash of its settings."""
 
-    settings: dict[str, Any]
+    settings: RunSettings
     id: str
 
     @classmethod
-    def of(cls, settings: dict[str, Any]) -> Run:
-        return cls(settings, digest(settings))
+    def of(cls, settings: RunSettings) -> Run:
+        return cls(settings, digest(settings.to_json()))
 
     @property
     def seed(self) -> int:
-        return int(self.settings["seed"])
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.settings["options"])
+        return self.settings.seed
 
 
-def digest(content: Any) -> str:
+def digest(content: object) -> str:
     """Sixteen hexadecimal digits that stand for a plain document."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def flatten(settings: dict[str, Any]) -> dict[str, Any]:
+def flatten(settings: Mapping[str, Json]) -> dict[str, Json]:
     """Settings for a table: options become columns of their own, ``options.lr``."""
     plain = {key: value for key, value in settings.items() if key != "options"}
-    return plain | {f"options.{key}": value for key, value in settings["options"].items()}
+    options = settings["options"]
+    assert isinstance(options, Mapping)
+    return plain | {f"options.{key}": value for key, value in options.items()}
 
 
 def code_of(method: str) -> str:

@@ -6,18 +6,18 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from efc.learners import find_learner
+from efc.files import Json
+from efc.learners import Options, find_learner
+from efc.learners.head_policies import POLICIES
 from efc.runs.config import Row, RunConfig
 from efc.runs.identity import Run, code_of, digest
-
-_ELSEWHERE = ("rows", "seeds", "device", "data_dir", "encoder_weights", "image_size")
-"""Settings that are not part of a run's identity: the data's checksum stands for where and how they were found."""
+from efc.runs.results import RunSettings
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,19 @@ class Pack:
         return digest([run.id for run in self.runs])
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> RunSettings:
         """What all of them share (seed and numbers are the first run's)."""
         return self.runs[0].settings
 
     @property
     def label(self) -> str:
         s = self.settings
-        name = f"{s['method'].rpartition(':')[2]} ({s['head']}, {s['scenario']})"
-        return f"{s['dataset']}: {name}, {len(self.runs)} runs"
+        name = f"{s.method.rpartition(':')[2]} ({s.head}, {s.scenario})"
+        return f"{s.dataset}: {name}, {len(self.runs)} runs"
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Options:
         """The options of the learner: one value where all agree, a list where they differ."""
-        each = [run.options for run in self.runs]
-        return {
-            key: first if all(options[key] == first for options in each) else [options[key] for options in each]
-            for key, first in each[0].items()
-        }
+        return self.settings.options.together([run.settings.options for run in self.runs])
 
 
 def place_of(config: RunConfig) -> Place:
@@ -67,18 +63,31 @@ def place_of(config: RunConfig) -> Place:
 
 def expand(config: RunConfig, data: str, seeds: Sequence[int] | None = None) -> list[list[Run]]:
     """The runs of every row, one per seed; ``data`` is the checksum of the data."""
-    common = {key: value for key, value in asdict(config).items() if key not in _ELSEWHERE} | {"data": data}
-    common["hidden"] = list(config.hidden)
     chosen = range(config.seeds) if seeds is None else seeds
-    return [[Run.of(common | _of_row(row) | {"seed": int(seed)}) for seed in chosen] for row in config.rows]
+    return [[Run.of(_settings(config, row, data, int(seed))) for seed in chosen] for row in config.rows]
 
 
-def _of_row(row: Row) -> dict[str, Any]:
-    return asdict(row) | {"code": code_of(row.method)}
-
-
-SOLVED = {"analytic": 7, "compensated": 12, "input_compensated": 12}
-"""Heads that keep moments: how many square matrices of them there are in memory at a time."""
+def _settings(config: RunConfig, row: Row, data: str, seed: int) -> RunSettings:
+    return RunSettings(
+        dataset=config.dataset,
+        encoder=config.encoder,
+        tasks=config.tasks,
+        classes_per_task=config.classes_per_task,
+        order_seed=config.order_seed,
+        validation=config.validation,
+        evaluate=config.evaluate,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        hidden=config.hidden,
+        activation=config.activation,
+        data=data,
+        method=row.method,
+        head=row.head,
+        scenario=row.scenario,
+        options=row.options,
+        code=code_of(row.method),
+        seed=seed,
+    )
 
 
 def make_packs(
@@ -107,11 +116,12 @@ def make_packs(
     return sorted(packs, key=lambda pack: position[pack.runs[0].id])
 
 
-def _shared(run: Run) -> dict[str, Any]:
+def _shared(run: Run) -> dict[str, Json]:
     """What runs must have in common to be trained side by side."""
-    free = find_learner(run.settings["method"]).options_type.per_run()
-    options = {key: value for key, value in run.options.items() if key not in free}
-    return {key: value for key, value in run.settings.items() if key not in ("seed", "options")} | {"options": options}
+    free = run.settings.options.per_run()
+    plain = run.settings.to_json()
+    options = {key: value for key, value in run.settings.options.to_mapping().items() if key not in free}
+    return {key: value for key, value in plain.items() if key not in ("seed", "options")} | {"options": options}
 
 
 def interrupted(checkpoints: Path | None) -> dict[Path, list[str]]:
@@ -127,27 +137,15 @@ def interrupted(checkpoints: Path | None) -> dict[Path, list[str]]:
     return found
 
 
-def fitting(settings: dict[str, Any], device: str, shape: tuple[int, int]) -> int:
+def fitting(settings: RunSettings, device: str, shape: tuple[int, int]) -> int:
     """How many runs of this kind fit into half of the memory that is free, by a generous estimate."""
-    (n, d), hidden, B = shape, settings["hidden"], settings["batch_size"]
-    outputs = settings["tasks"] * settings["classes_per_task"]
-    units = d + sum(hidden) + outputs
-    parameters = sum(a * b for a, b in zip([d, *hidden], [*hidden, outputs], strict=True))
-    numbers = 12 * parameters + (24 * B + 3 * 1024) * units
-    if settings["method"] == "full_fisher":
-        numbers += n * units
-    if settings["head"] in SOLVED:  # its moments, in float64, with the copies their solution needs
-        features = (hidden or [d])[-1] + (d if settings["head"] == "input_compensated" else 0)
-        numbers += 2 * SOLVED[settings["head"]] * (features + outputs) ** 2
-    if find_learner(settings["method"]).options_type.from_mapping(settings["options"]).remembers:
-        numbers += parameters + sum(_moments(width, settings["options"]["rank"]) for width in hidden)
-        numbers += _moments(d, settings["options"]["rank"]) if settings["options"]["step"] == "natural" else 0
+    samples, d = shape
+    sizes = (d, *settings.hidden, settings.tasks * settings.classes_per_task)
+    parameters = sum(a * b for a, b in pairwise(sizes))
+    numbers = 12 * parameters + (24 * settings.batch_size + 3 * 1024) * sum(sizes)
+    numbers += find_learner(settings.method).numbers_kept(samples, sizes, settings.options)
+    numbers += POLICIES[settings.head].numbers_kept(sizes)
     return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
-
-
-def _moments(width: int, rank: int) -> int:
-    """The moments of a layer's inputs in float64, their copy for the steps, and what working them out needs."""
-    return 8 * (width + 1) * (rank if 0 < rank < width else width + 1)
 
 
 def free_memory(device: str) -> int:

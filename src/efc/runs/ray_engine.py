@@ -95,8 +95,8 @@ class RayEngine(Engine):
             for text in told:
                 self.surroundings.tell(text)
             if outcome.kind == "done" and self.surroundings.listener is not None:
-                epochs = pack.settings["epochs"]
-                self.surroundings.listener(pack, pack.settings["tasks"], epochs, epochs)
+                s = pack.settings
+                self.surroundings.listener(pack, s.tasks, s.epochs, s.epochs)
             ended.append(outcome)
         return ended
 

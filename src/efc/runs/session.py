@@ -1,32 +1,37 @@
-"""One invocation of `efc run`, `bench` or `sweep`: store, engine, progress, and what is written at the end."""
+"""One session of `efc run`, `bench` or `sweep`: it plans runs, computes what is missing, and collects the results.
+
+It is handed sinks for what people and loggers want to know; it prints nothing and draws nothing itself.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 import torch
-from rich.console import Console
 
-from efc.api import Plan, make_plan
+from efc.data import Dataset
+from efc.data.catalogue import Progress as DataProgress
 from efc.errors import EFCError, choose
-from efc.files import to_json, write_atomically
-from efc.loggers import Logs, check_names
-from efc.report import FILE, write_report
-from efc.report.figures import accuracy_matrices
-from efc.report.terminal import PackProgress, Transfers
 from efc.runs.checkpoint import Checkpoints
 from efc.runs.config import RunConfig
-from efc.runs.driver import Report, compute
-from efc.runs.engines import Engine, InlineEngine, ProcessEngine, Surroundings
-from efc.runs.plan import Pack, interrupted
+from efc.runs.engines import Engine, InlineEngine, Listener, Outcome, ProcessEngine, Surroundings, Tell
+from efc.runs.identity import Run
+from efc.runs.plan import Pack, Place, expand, interrupted, make_packs, place_of
+from efc.runs.results import ResultRow, Results, RunResult
 from efc.runs.store import Store
+from efc.runs.worker import dataset_of, prepare
 
 ENGINES = ("local", "ray")
+POLL = 0.2
 
 
 @dataclass(frozen=True)
@@ -35,13 +40,11 @@ class Means:
 
     engine: str = "local"
     workers: int | None = None
-    """Processes; None: one, or for several packs one per core or GPU."""
+    """Processes; None: one."""
     ray_address: str | None = None
     checkpoint_minutes: float = 5.0
     at_most: int | None = None
     """Runs in a pack at most; None: as many as memory holds."""
-    log: Sequence[str] = ()
-    """Loggers, with commas or one by one."""
 
     def __post_init__(self) -> None:
         choose("--engine", self.engine, ENGINES)
@@ -50,62 +53,237 @@ class Means:
                 raise EFCError(f"{name}: must be at least 1, got {value}")
         if not self.checkpoint_minutes > 0:
             raise EFCError(f"--checkpoint-minutes: must be above 0, got {self.checkpoint_minutes:g}")
-        object.__setattr__(self, "log", check_names(self.log))
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """Whom a session tells what. By default nobody."""
+
+    tell: Tell = lambda text: None
+    """A sentence for a person."""
+    transfers: DataProgress | None = None
+    """How downloads and encodings go."""
+    progress: Callable[[Sequence[Pack]], AbstractContextManager[Listener | None]] = lambda packs: nullcontext()
+    """Opened for the packs that are about to be trained; what it gives is told of every epoch."""
+    stored: Callable[[Run, RunResult], None] = lambda run, result: None
+    """Told of every run whose result is there, by whomever and whenever it was computed; maybe more than once."""
+    forgotten: Callable[[Sequence[str]], None] = lambda ids: None
+    """Told of runs that will be computed again."""
 
 
 class Session:
-    """A store, opened, with a console to speak to."""
+    """Plans, computes and collects: call :meth:`plan`, then :meth:`compute`, then :meth:`document`; and again.
 
-    def __init__(self, folder: Path, means: Means, console: Console) -> None:
-        self.folder, self.means, self.console = folder, means, console
-        self.store = Store(folder, self.tell)
-        try:
-            self.logs = Logs(folder / "logs", means.log, self.tell)
-        except BaseException:
-            self.store.close()
-            raise
+    Args:
+        folder: The store of results and checkpoints; None: results are kept in memory alone.
+        means: With what to compute.
+        sinks: Whom to tell what.
+
+    Attributes:
+        rows: The runs of every row asked for, one per seed.
+        packs: What is left to compute, grouped into trainings.
+        described: The streams, for a person.
+        results: What is there, by run id.
+        failures: Packs that failed, and why.
+        stopped: Whether the computation was interrupted.
+    """
+
+    def __init__(self, folder: Path | None = None, means: Means | None = None, sinks: Sinks | None = None) -> None:
+        self.means, self.sinks = means or Means(), sinks or Sinks()
+        self.store = None if folder is None else Store(folder, self.sinks.tell)
+        self.checksums: dict[tuple[Place, str, str], str] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rows: list[list[Run]] = []
+        self.packs: list[Pack] = []
+        self.described: list[str] = []
+        self.results: dict[str, RunResult] = {}
+        self.failures: list[tuple[Pack, str]] = []
+        self.stopped = False
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.logs.close()
-        self.store.close()
+        if self.store is not None:
+            self.store.close()
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs asked for, each once."""
+        return list({run.id: run for row in self.rows for run in row}.values())
 
     def tell(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        """Say something to a person."""
+        self.sinks.tell(text)
 
-    def plan(self, configs: Sequence[RunConfig], seeds: Sequence[int] | None = None) -> Plan:
-        """What is there and what has to be computed; fetches and encodes data first."""
-        for folder, ids in interrupted(self.store.checkpoints).items():
-            if len(self.store.finished(ids)) == len(ids):  # killed after the results were stored
-                Checkpoints(folder).remove()
-        return make_plan(configs, self.store, self.means.at_most, seeds, Transfers(self.console))
+    # -- plan --------------------------------------------------------------------------------------------------------
 
-    def forget(self, plan: Plan) -> None:
-        """Drop what is stored and logged of a plan, so that it is computed again."""
-        ids = [run.id for run in plan.runs]
-        self.store.forget(ids)
-        self.logs.forget(ids)
+    def plan(self, configs: Sequence[RunConfig], seeds: Sequence[int] | None = None) -> None:
+        """What is there and what has to be computed; fetches and encodes data first.
 
-    def compute(self, plan: Plan) -> Report:
-        """Compute what is missing; whatever is stored at the end, by whomever and whenever, is logged."""
-        report = self._compute(plan)
-        for run in plan.runs:
-            if run.id in report.results:
-                self.logs.log(run, report.results[run.id])
-        return report
+        Every learner is built once: a mistake in the last row must not cost the first hours.
+        """
+        self._begin()
+        self._clear_finished_checkpoints()
+        for config in configs:
+            place = place_of(config)
+            rows = expand(config, self._checksum(config, place), seeds)
+            self.rows += rows
+            runs = {run.id: run for row in rows for run in row}
+            known = self._finished(list(runs))
+            missing = [run for key, run in runs.items() if key not in known]
+            if not missing:
+                continue
+            shape = self._data(config, place).x_train.shape
+            checkpoints = None if self.store is None else self.store.checkpoints
+            packs = make_packs(missing, place, checkpoints, self.means.at_most, (shape[0], shape[1]))
+            described = {}
+            for pack in packs:
+                described[pack.settings.scenario] = prepare(Pack(pack.runs[:1], place)).stream.describe()
+            self.packs += packs
+            self.described += described.values()
 
-    def _compute(self, plan: Plan) -> Report:
-        if not plan.packs:
-            return Report(self.store.finished([run.id for run in plan.runs]))
-        with ExitStack() as stack:
-            progress = stack.enter_context(PackProgress(plan.packs, self.console))
-            surroundings = Surroundings(
-                self.store.checkpoints, 60 * self.means.checkpoint_minutes, progress, progress.tell
-            )
-            engine = stack.enter_context(make_engine(self.means, surroundings, plan.packs))
-            return compute(plan.runs, plan.packs, self.store, engine, self.logs.log)
+    def _data(self, config: RunConfig, place: Place) -> Dataset:
+        return dataset_of(place, config.dataset, config.encoder, self.sinks.transfers)
+
+    def _checksum(self, config: RunConfig, place: Place) -> str:
+        """The data's checksum, worked out once a session. That of the embedded digits is kept: they need no reading."""
+        key = (place, config.dataset, config.encoder)
+        if key not in self.checksums:
+
+            def work_out() -> str:
+                return self._data(config, place).digest()
+
+            if self.store is None or config.dataset != "digits":
+                self.checksums[key] = work_out()
+            else:
+                name = f"checksum of digits, scikit-learn {version('scikit-learn')}"
+                self.checksums[key] = self.store.note(name, work_out)
+        return self.checksums[key]
+
+    def _clear_finished_checkpoints(self) -> None:
+        """A process killed after its results were stored leaves checkpoints that nobody needs."""
+        if self.store is not None:
+            for folder, ids in interrupted(self.store.checkpoints).items():
+                if len(self.store.finished(ids)) == len(ids):
+                    Checkpoints(folder).remove()
+
+    def _finished(self, ids: Sequence[str]) -> dict[str, RunResult]:
+        return {} if self.store is None else self.store.finished(ids)
+
+    def forget(self) -> None:
+        """Drop what is stored and logged of the plan, so that it is computed again."""
+        ids = [run.id for run in self.runs]
+        if self.store is not None:
+            self.store.forget(ids)
+        self.sinks.forgotten(ids)
+
+    # -- compute -----------------------------------------------------------------------------------------------------
+
+    def compute(self) -> None:
+        """Train the packs that nobody else on the same store is training; wait for those that someone is."""
+        self.results = self._finished([run.id for run in self.runs])
+        if self.packs:
+            with ExitStack() as stack:
+                listener = stack.enter_context(self.sinks.progress(self.packs))
+                checkpoints = None if self.store is None else self.store.checkpoints
+                every = 60 * self.means.checkpoint_minutes
+                surroundings = Surroundings(checkpoints, every, listener, self.sinks.tell)
+                self._train(stack.enter_context(make_engine(self.means, surroundings, self.packs)))
+        for run in self.runs:
+            if run.id in self.results:
+                self.sinks.stored(run, self.results[run.id])
+
+    def _train(self, engine: Engine) -> None:
+        waiting = deque(pack for pack in self.packs if not all(run.id in self.results for run in pack.runs))
+        running: dict[str, Pack] = {}
+        with self._interruptible(engine):
+            while (waiting and not self.stopped) or running:
+                self._start(waiting, running, engine)
+                for outcome in engine.wait(POLL):
+                    running.pop(outcome.pack.id, None)
+                    waiting.extendleft(reversed(self._take(outcome)))
+
+    def _start(self, waiting: deque[Pack], running: dict[str, Pack], engine: Engine) -> None:
+        """Fill the engine's free slots with packs nobody else works on; collect what others have finished."""
+        for _ in range(len(waiting)):
+            if len(running) >= engine.slots or self.stopped:
+                return
+            pack = waiting.popleft()
+            ids = [run.id for run in pack.runs]
+            if self.store is not None and not self.store.claim(ids):
+                found = self.store.finished(ids)
+                self.results |= found
+                if len(found) == len(ids):
+                    continue  # someone else has computed it meanwhile
+                if found:
+                    # Part of it is there: what remains is a pack of its own.
+                    pack = Pack(tuple(run for run in pack.runs if run.id not in found), pack.place)
+                waiting.append(pack)
+                continue
+            running[pack.id] = pack
+            engine.start(pack)
+        if waiting and not running:
+            time.sleep(POLL)  # all that is left is in other hands
+
+    def _take(self, outcome: Outcome) -> list[Pack]:
+        """Store what a pack has brought; returns packs to try again."""
+        pack = outcome.pack
+        if outcome.kind == "done" and outcome.results is not None:
+            pairs = list(zip(pack.runs, outcome.results, strict=True))
+            if self.store is not None:
+                self.store.save(pairs)
+                Checkpoints(self.store.checkpoints / pack.id).remove()
+            self.results |= {run.id: result for run, result in pairs}
+            for run, result in pairs:
+                self.sinks.stored(run, result)
+            return []
+        if self.store is not None:
+            self.store.release(run.id for run in pack.runs)
+        if outcome.kind == "too_big" and len(pack.runs) > 1:
+            half = len(pack.runs) // 2
+            return [Pack(pack.runs[:half], pack.place), Pack(pack.runs[half:], pack.place)]
+        if outcome.kind != "paused":
+            self.failures.append((pack, outcome.message))
+        return []
+
+    @contextmanager
+    def _interruptible(self, engine: Engine) -> Iterator[None]:
+        """Ctrl-C (or a polite kill) once: checkpoint and stop; twice: stop now."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self.stopped:
+                raise KeyboardInterrupt
+            self.stopped = True
+            engine.stop()
+
+        try:
+            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread: signals are somebody else's business
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # -- collect -----------------------------------------------------------------------------------------------------
+
+    def complete(self, row: Sequence[Run]) -> bool:
+        """Whether all runs of a row are there."""
+        return all(run.id in self.results for run in row)
+
+    def row(self, runs: Sequence[Run]) -> ResultRow:
+        """One row that is complete."""
+        settings = [run.settings.to_json() for run in runs]
+        return ResultRow.of(settings, [run.id for run in runs], [self.results[run.id] for run in runs])
+
+    def document(self, command: str = "") -> Results:
+        """The rows all of whose runs are there."""
+        return Results([self.row(runs) for runs in self.rows if self.complete(runs)], command)
 
 
 def make_engine(means: Means, surroundings: Surroundings, packs: Sequence[Pack]) -> Engine:
@@ -115,8 +293,7 @@ def make_engine(means: Means, surroundings: Surroundings, packs: Sequence[Pack])
 
         return RayEngine(surroundings, means.ray_address, packs[0].place.device)
     gpus = torch.cuda.device_count() if packs[0].place.device != "cpu" else 0
-    workers = means.workers or 1
-    workers = min(workers, len(packs))
+    workers = min(means.workers or 1, len(packs))
     return InlineEngine(surroundings) if workers == 1 else ProcessEngine(surroundings, workers, gpus)
 
 
@@ -125,35 +302,3 @@ def usual_workers(device: str) -> int:
     gpus = torch.cuda.device_count() if device != "cpu" else 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return gpus or cores
-
-
-def write_results(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> str:
-    """`results.json`, `matrices.png` and `report.html`; returns the JSON."""
-    text = to_json(document)
-    file, picture = folder / "results.json", folder / "matrices.png"
-    same = file.exists() and file.read_text(encoding="utf-8") == text
-    if same and picture.exists() and (folder / FILE).exists():
-        return text  # asked again, nothing new
-    write_atomically(file, text)
-    for path in (picture, folder / FILE):
-        path.unlink(missing_ok=True)  # those of other results must not stay if these cannot be drawn
-    try:
-        accuracy_matrices(document, picture)
-    except EFCError as problem:
-        tell(f"No picture: {problem}")
-    add_report(folder, document, tell)
-    return text
-
-
-def add_report(folder: Path, document: dict[str, Any], tell: Callable[[str], None]) -> None:
-    """`report.html`, or why there is none."""
-    try:
-        write_report(folder, document)
-    except EFCError as problem:
-        tell(f"No report: {problem}")
-
-
-def where_results_are(folder: Path) -> str:
-    """The closing message."""
-    report = folder / FILE
-    return f"Results in {folder}" + (f"; to read them, open {report}" if report.exists() else "")

@@ -13,15 +13,16 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from efc.errors import EFCError
-from efc.files import make_folder, to_json, write_atomically
+from efc.files import Json, make_folder, to_json, write_atomically
 from efc.runs.identity import Run
+from efc.runs.results import RunResult
 
 SCHEMA = """
 create table if not exists runs (
@@ -37,6 +38,19 @@ HEART = 2.0
 STALE = 30.0
 """Seconds without one after which a claim from another machine counts for nothing."""
 Tell = Callable[[str], None]
+Column = str | int | float | None
+"""What a cell of the database holds."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A finished run as its JSON file holds it; that of an older version may have other settings."""
+
+    id: str
+    settings: Mapping[str, Json]
+    result: Mapping[str, Json]
+    finished: str
+    """When."""
 
 
 class Store:
@@ -54,28 +68,26 @@ class Store:
 
     # -- results -----------------------------------------------------------------------------------------------------
 
-    def finished(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def finished(self, ids: Sequence[str]) -> dict[str, RunResult]:
         """The results there are, by id."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, RunResult] = {}
         for chunk in _chunks(ids, 500):
             marks = ",".join("?" * len(chunk))
             rows = self._read(f"select id, result from runs where id in ({marks})", chunk)
-            found |= {key: json.loads(text) for key, text in rows}
+            found |= {str(key): RunResult.from_json(json.loads(str(text))) for key, text in rows}
         return found
 
-    def save(self, results: Iterable[tuple[Run, dict[str, Any]]]) -> None:
+    def save(self, results: Iterable[tuple[Run, RunResult]]) -> None:
         """Keep the results of a pack, all or none; a run that is there already stays as it is."""
-        documents = [
-            {"id": run.id, "settings": run.settings, "result": result, "finished": _now()} for run, result in results
-        ]
+        documents = [Stored(run.id, run.settings.to_json(), result.to_json(), _now()) for run, result in results]
         for document in documents:
-            file = self.runs / f"{document['id']}.json"
+            file = self.runs / f"{document.id}.json"
             if not file.exists():
-                write_atomically(file, to_json(document))
+                write_atomically(file, to_json(asdict(document)))
         with self._writing() as database:
             for document in documents:
                 self._insert(database, document)
-                database.execute("delete from claims where run = ?", (document["id"],))
+                database.execute("delete from claims where run = ?", (document.id,))
 
     def forget(self, ids: Sequence[str]) -> None:
         """Drop results, so that they are computed again."""
@@ -96,7 +108,7 @@ class Store:
             database.execute("insert or replace into notes values (?, ?)", (name, value))
         return value
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def query(self, sql: str, values: Sequence[Column] = ()) -> list[tuple[Column, ...]]:
         """Read anything."""
         return self._read(sql, values)
 
@@ -188,24 +200,24 @@ class Store:
         count = 0
         for file in sorted(self.runs.glob("*.json")):
             try:
-                self._insert(database, json.loads(file.read_text(encoding="utf-8")))
-            except (ValueError, KeyError):
+                self._insert(database, Stored(**json.loads(file.read_text(encoding="utf-8"))))
+            except (ValueError, KeyError, TypeError):
                 self.tell(f"{file} is damaged and was left out")
             else:
                 count += 1
         return count
 
     @staticmethod
-    def _insert(database: sqlite3.Connection, document: dict[str, Any]) -> None:
-        settings, result = document["settings"], document["result"]
+    def _insert(database: sqlite3.Connection, document: Stored) -> None:
+        settings, result = document.settings, RunResult.from_json(document.result)
         names = ("method", "head", "dataset", "scenario", "seed", "evaluate")
-        row = (document["id"], *(settings[name] for name in names), result["metrics"]["accuracy"], result["seconds"])
-        texts = (document["finished"], to_json(settings), to_json(result))
+        row = (document.id, *(settings[name] for name in names), result.metrics["accuracy"], result.seconds)
+        texts = (document.finished, to_json(settings), to_json(document.result))
         database.execute("insert or ignore into runs values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, *texts))
-        lines = [(document["id"], name, value) for name, value in result["metrics"].items()]
+        lines = [(document.id, name, value) for name, value in result.metrics.items()]
         database.executemany("insert or ignore into metrics values (?, ?, ?)", lines)
 
-    def _read(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _read(self, sql: str, values: Sequence[Column]) -> list[tuple[Column, ...]]:
         with self.lock:
             try:
                 return self.database.execute(sql, values).fetchall()

@@ -15,8 +15,8 @@ def estimates(packs: Sequence[Pack]) -> list[float]:
     found = []
     for pack in packs:
         s = pack.settings
-        words = sorted(f"{key}={value}" for key, value in s["options"].items() if isinstance(value, str))
-        kind = (s["dataset"], s["encoder"], s["method"], str(len(pack.runs)), *words)
+        words = sorted(f"{key}={value}" for key, value in s.options.to_mapping().items() if isinstance(value, str))
+        kind = (s.dataset, s.encoder, s.method, str(len(pack.runs)), *words)
         if kind not in known:
             known[kind] = _probe(pack)
         found.append(known[kind])

@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from efc import metrics
-from efc.data.dataset import Dataset
+from efc.data import Dataset, load
+from efc.data.catalogue import Progress as DataProgress
 from efc.environment import describe_environment, pick_device
-from efc.learners import Learner, find_learner
+from efc.files import Json
+from efc.learners import find_learner
 from efc.runs.checkpoint import Checkpoints, Tell
 from efc.runs.plan import Pack, Place
-from efc.streams import Stream, load, split
+from efc.runs.results import Epoch, RunResult
+from efc.streams import Stream, split
 from efc.training.loop import Effort, Progress, Training, TrainingResult
 
 OVERHEAD = {"epoch": 0.05, "task": 0.25}
@@ -44,7 +46,8 @@ class Keeper:
     def keep(self) -> None:
         began = time.monotonic()
         t = self.training
-        about = {"runs": [run.id for run in self.pack.runs], "task": t.task, "epoch": t.epoch, "batch": t.batch}
+        runs = [run.id for run in self.pack.runs]
+        about: dict[str, Json] = {"runs": runs, "task": t.task, "epoch": t.epoch, "batch": t.batch}
         self.checkpoints.save(t.state_dict(), about)
         self.last = time.monotonic()
         self.cost = self.last - began
@@ -57,7 +60,7 @@ def train_pack(
     progress: Progress | None = None,
     tell: Tell | None = None,
     every: float = 300.0,
-) -> list[dict[str, Any]] | None:
+) -> list[RunResult] | None:
     """Results of every run, in order; None if it was stopped (a checkpoint then says where)."""
     training = prepare(pack)
     keeper = None
@@ -75,27 +78,34 @@ def train_pack(
 def prepare(pack: Pack) -> Training:
     """A pack's training, at its beginning."""
     s = pack.settings
-    stream = _stream(pack.place, *(s[key] for key in _STREAM))
-    cls = find_learner(s["method"])
-    learner = cls(
-        (stream.n_features, *s["hidden"], stream.n_outputs),
+    stream = _stream(
+        pack.place, s.dataset, s.encoder, s.tasks, s.classes_per_task, s.order_seed, s.scenario, s.validation
+    )
+    learner = find_learner(s.method)(
+        (stream.n_features, *s.hidden, stream.n_outputs),
         [run.seed for run in pack.runs],
-        cls.options_type.from_mapping(pack.options()),
-        head=s["head"],
-        activation=s["activation"],
+        pack.options(),
+        head=s.head,
+        activation=s.activation,
         device=stream.tasks[0].parts["train"].x.device,
     )
-    return Training(learner, stream, s["epochs"], s["batch_size"], s["evaluate"])
+    return Training(learner, stream, s.epochs, s.batch_size, s.evaluate)
 
 
-_STREAM = ("dataset", "encoder", "tasks", "classes_per_task", "order_seed", "scenario", "validation")
+_LOADED: dict[tuple[Place, str, str], Dataset] = {}
+KEPT = 2
+"""Data sets that a process holds at a time."""
 
 
-@lru_cache(maxsize=2)
-def dataset_of(place: Place, dataset: str, encoder: str, progress: Any = None) -> Dataset:
+def dataset_of(place: Place, dataset: str, encoder: str, progress: DataProgress | None = None) -> Dataset:
     """The data, read (and if need be fetched and encoded) once per process."""
-    device = pick_device(place.device)
-    return load(dataset, encoder, place.encoder_weights, place.data_dir, place.image_size, device, progress)
+    key = (place, dataset, encoder)
+    if key not in _LOADED:
+        while len(_LOADED) >= KEPT:
+            del _LOADED[next(iter(_LOADED))]
+        device = pick_device(place.device)
+        _LOADED[key] = load(dataset, encoder, place.encoder_weights, place.data_dir, place.image_size, device, progress)
+    return _LOADED[key]
 
 
 @lru_cache(maxsize=4)
@@ -113,42 +123,37 @@ def _stream(
     return split(data, tasks, classes_per_task, order_seed, scenario, validation).to(pick_device(place.device))
 
 
-def results(pack: Pack, training: Training) -> list[dict[str, Any]]:
-    """One plain document per run."""
+def results(pack: Pack, training: Training) -> list[RunResult]:
+    """What came of every run."""
     outcome, learner, stream = training.result(), training.learner, training.stream
-    alignment = _alignment(learner, stream)
+    further = learner.measures(stream.tasks[-1].parts["train"].x[:256])
     share = _prediction_share(outcome, stream)
     environment = describe_environment(learner.theta.device)
+    measures = _metrics(outcome)
     matrices = outcome.accuracy_matrix.tolist()
     return [
-        {
-            "metrics": {name: float(values[k]) for name, values in _metrics(outcome).items()},
-            "accuracy_matrix": [[None if np.isnan(a) else a for a in line] for line in matrices[k]],
-            "confusion": outcome.confusion[k].astype(int).tolist(),
-            "prediction_share": None if share is None else share[k].tolist(),
-            "unsettled": None if outcome.unsettled is None else float(outcome.unsettled[k]),
-            "trace": None if outcome.effort is None else _trace(outcome.effort, k),
-            "diverged": k in outcome.diverged,
-            "seconds": outcome.seconds / len(pack.runs),
-            "tasks": [list(task.classes) for task in stream.tasks],
-            "environment": environment,
-        }
-        | ({} if alignment is None else {"feedback_alignment": alignment[k]})
+        RunResult(
+            metrics={name: float(values[k]) for name, values in measures.items()},
+            accuracy_matrix=[[None if np.isnan(a) else a for a in line] for line in matrices[k]],
+            confusion=outcome.confusion[k].astype(int).tolist(),
+            prediction_share=None if share is None else share[k].tolist(),
+            unsettled=None if outcome.unsettled is None else float(outcome.unsettled[k]),
+            trace=None if outcome.effort is None else _trace(outcome.effort, k),
+            diverged=k in outcome.diverged,
+            seconds=outcome.seconds / len(pack.runs),
+            tasks=[list(task.classes) for task in stream.tasks],
+            environment=environment,
+            further={name: values[k].tolist() for name, values in further.items()},
+        )
         for k in range(len(pack.runs))
     ]
 
 
-def _trace(effort: Effort, k: int) -> list[dict[str, Any]]:
+def _trace(effort: Effort, k: int) -> list[Epoch]:
     """One entry per epoch of run ``k``, norms by layer; None where no sample was finite."""
     columns = zip(effort.task, effort.epoch, effort.psi[k], effort.gamma[k], effort.unsettled[k], strict=True)
     return [
-        {
-            "task": int(task),
-            "epoch": int(epoch),
-            "psi": [_brief(value) for value in psi],
-            "gamma": [_brief(value) for value in gamma],
-            "unsettled": _brief(unsettled),
-        }
+        Epoch(int(task), int(epoch), [_brief(v) for v in psi], [_brief(v) for v in gamma], _brief(unsettled))
         for task, epoch, psi, gamma, unsettled in columns
     ]
 
@@ -174,11 +179,3 @@ def _prediction_share(outcome: TrainingResult, stream: Stream) -> metrics.Array 
     if stream.scenario == "domain":
         return None
     return metrics.prediction_share(outcome.confusion, [task.outputs for task in stream.tasks])
-
-
-def _alignment(learner: Learner, stream: Stream) -> list[list[float]] | None:
-    """Learned feedback reports how well it points along J^T: one cosine per seed and hidden layer."""
-    measure = getattr(learner, "feedback_alignment", None)
-    if measure is None or getattr(learner, "feedback", None) is None:
-        return None
-    return list(measure(stream.tasks[-1].parts["train"].x[:256]).tolist())

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from efc.errors import EFCError
-from efc.search.samplers import Scorer, Setting, Space
+from efc.search.samplers import Scorer, Tried
+from efc.search.space import Axis, Space, bounds, is_choice
+
+if TYPE_CHECKING:
+    import optuna
 
 BATCH = 16
 """Trials that are asked for, and trained, together."""
 
 
-def optuna_search(
-    space: Space, trials: int, epochs: int, score: Scorer, storage: str, name: str
-) -> list[tuple[float, Setting]]:
+def optuna_search(space: Space, trials: int, epochs: int, score: Scorer, storage: str, name: str) -> Tried:
     """Ask for a batch, train it for a quarter of the epochs, prune, train the rest to the end, tell; until enough."""
     try:
         import optuna
@@ -36,12 +38,14 @@ def optuna_search(
     for left in study.get_trials(states=(states.RUNNING,)):
         study.tell(left.number, state=states.FAIL)  # asked for by a process that is gone
     while (missing := trials - len(study.get_trials(states=(states.COMPLETE, states.PRUNED)))) > 0:
-        _batch(study, space, min(BATCH, missing), epochs, score, states)
+        _batch(study, space, min(BATCH, missing), epochs, score)
     ended = study.get_trials(states=(states.COMPLETE, states.PRUNED))
     return [(t.value if t.value is not None else _last(t), dict(t.params)) for t in ended]
 
 
-def _batch(study: Any, space: Space, n: int, epochs: int, score: Scorer, states: Any) -> None:
+def _batch(study: optuna.Study, space: Space, n: int, epochs: int, score: Scorer) -> None:
+    from optuna.trial import TrialState
+
     asked = [study.ask() for _ in range(n)]
     settings = [{axis: _suggest(trial, axis, space[axis]) for axis in space} for trial in asked]
     short = max(1, epochs // 4)
@@ -53,16 +57,16 @@ def _batch(study: Any, space: Space, n: int, epochs: int, score: Scorer, states:
         if k in final and math.isfinite(final[k]):
             study.tell(trial, final[k])
         else:
-            study.tell(trial, state=states.PRUNED if k not in final else states.FAIL)
+            study.tell(trial, state=TrialState.PRUNED if k not in final else TrialState.FAIL)
 
 
-def _suggest(trial: Any, name: str, axis: Any) -> Any:
-    if isinstance(axis[0], str):
-        return trial.suggest_categorical(name, list(axis))
-    return trial.suggest_float(name, axis[0], axis[1], log=True)
+def _suggest(trial: optuna.Trial, name: str, axis: Axis) -> float | str:
+    if is_choice(axis):
+        return str(trial.suggest_categorical(name, list(axis)))
+    return float(trial.suggest_float(name, *bounds(axis), log=True))
 
 
-def _last(trial: Any) -> float:
+def _last(trial: optuna.trial.FrozenTrial) -> float:
     """A pruned trial's score is what it had when it was pruned."""
     values = trial.intermediate_values
     return float(values[max(values)]) if values else float("-inf")

@@ -1,0 +1,41 @@
+"""Shipped options: one entry for every method, chosen with equal budgets; heads that refine another take its entry."""
+
+from __future__ import annotations
+
+from efc.learners import HEADS, LEARNERS
+from efc.runs.config import make_config
+from efc.streams import SCENARIOS
+
+MEMORY = ("efc", "activity", "activity_ewc")
+
+
+def test_every_method_has_a_preset_chosen_with_the_same_budget() -> None:
+    from efc.presets import _load
+
+    tried = set()
+    for scenario in SCENARIOS:
+        for method in set(LEARNERS) - set(MEMORY):
+            for head in set(LEARNERS[method].heads) - {"zero", "compensated", "input_compensated"}:
+                entry = _load("digits")[scenario][method][head]
+                tried.add(entry["settings_tried"])
+                make_config({"scenario": scenario, "methods": method, "head": head})
+    assert tried == {192}
+
+
+def test_what_came_with_remembered_activity_has_a_preset_with_a_budget_of_its_own() -> None:
+    from efc.presets import _load
+
+    for scenario, heads in (("class", set(HEADS) - {"random"}), ("task", {"zero", "least_squares"})):
+        for method in MEMORY:
+            for head in heads:
+                assert _load("digits")[scenario][method][head]["settings_tried"] == 48
+
+
+def test_a_head_that_refines_another_takes_what_was_chosen_for_that_one() -> None:
+    """Unless it has an entry of its own, as on MNIST."""
+    heads = ["input_compensated", "compensated", "analytic"]
+    for dataset, same in (("digits", True), ("mnist", False)):
+        rows = make_config({"dataset": dataset, "methods": "ewc", "head": heads}).rows
+        found = [{k: row.options[k] for k in ("lr", "strength")} for row in rows]
+        assert (found[0] == found[1] == found[2]) == same
+        assert found[1] != {k: getattr(LEARNERS["ewc"].options_type(), k) for k in ("lr", "strength")}
