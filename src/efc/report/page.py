@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Mapping
 from importlib import resources
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from efc.errors import EFCError
 from efc.files import Json, write_atomically
@@ -20,10 +22,11 @@ LIMIT = 5_000_000
 SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "effort.js", "main.js")
 
 
-def write_report(folder: Path, results: Results) -> Path:
-    """Write `report.html` into a folder; returns its path."""
+def write_report(folder: Path, results: Results | Mapping[str, Any]) -> Path:
+    """Write `report.html` into a folder; returns its path. ``results`` may be the document that `efc.run` gives."""
     path = folder / FILE
-    write_atomically(path, report_page(results))
+    found = results if isinstance(results, Results) else Results.from_json(results)
+    write_atomically(path, report_page(found))
     return path
 
 
