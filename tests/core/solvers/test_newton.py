@@ -11,13 +11,12 @@ from support.helpers import Problem
 def test_the_residual_is_squared_with_every_step() -> None:
     system = Problem(beta=0.0, kappa=5.0, target="strong", dynamics={"activation": "relu"}).system()
     exact = Newton(tol=1e-14, max_steps=60).solve(system).u
-    errors = []
-    for steps in (2, 3, 4):
-        found = Newton(tol=1e-300, max_steps=steps, start="free").solve(system).u
-        errors.append((found - exact).norm(dim=-1))
-    near = errors[1] < 0.05  # where it is near enough for the theory
-    assert near.any()
-    assert (errors[2] <= 10 * errors[1].square() + 1e-13)[near].all()
+    before, after = (
+        (Newton(tol=1e-300, max_steps=steps, start="free").solve(system).u - exact).norm(dim=-1) for steps in (4, 5)
+    )
+    near = before < 0.01  # where the theory speaks: an iteration that is linear gains a fixed factor only
+    assert int(near.sum()) >= 3
+    assert (after <= before.square())[near].all()
 
 
 def test_strong_feedback_is_settled_in_a_few_steps() -> None:
