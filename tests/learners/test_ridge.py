@@ -1,0 +1,62 @@
+"""Moments that are added up in any way are those of all samples."""
+
+from __future__ import annotations
+
+import torch
+
+from efc.learners.ridge import RidgeMoments
+
+
+def samples(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(2, n, 3, generator=g, dtype=torch.float64), torch.randn(
+        2, n, 2, generator=g, dtype=torch.float64
+    )
+
+
+def test_in_batches_merged_or_at_once() -> None:
+    (h1, Y1), (h2, Y2) = samples(5, 0), samples(7, 1)
+    at_once = RidgeMoments(2, 3, 2).add([(torch.cat([h1, h2], 1), torch.cat([Y1, Y2], 1))])
+    in_batches = RidgeMoments(2, 3, 2).add([(h1, Y1), (h2, Y2)])
+    merged = RidgeMoments(2, 3, 2).add([(h1, Y1)]).merge(RidgeMoments(2, 3, 2).add([(h2, Y2)]))
+    for other in (in_batches, merged):
+        for found, expected in zip(other.solve(0.1), at_once.solve(0.1), strict=True):
+            torch.testing.assert_close(found, expected)
+    assert float(merged.n) == 12
+
+
+def test_the_solution_is_a_minimum() -> None:
+    """Against the gradient of ``|[h 1] V - Y|^2 + ridge N |V|^2``, which is zero there."""
+    h, Y = samples(9, 2)
+    W, b = RidgeMoments(2, 3, 2).add([(h, Y)]).solve(0.3)
+    V = torch.cat([W, b.unsqueeze(-1)], -1).transpose(1, 2).requires_grad_()
+    h1 = torch.cat([h, torch.ones(2, 9, 1, dtype=torch.float64)], -1)
+    loss = (h1 @ V - Y).square().sum() + 0.3 * 9 * V.square().sum()
+    (gradient,) = torch.autograd.grad(loss, V)
+    assert gradient.abs().max() < 1e-10
+
+
+def test_the_moments_of_some_features_are_a_part_of_those_of_all() -> None:
+    h, Y = samples(9, 3)
+    part = RidgeMoments(2, 3, 2).add([(h, Y)]).of_last(2)
+    alone = RidgeMoments(2, 2, 2).add([(h[..., 1:], Y)])
+    for found, expected in zip(part.solve(0.1), alone.solve(0.1), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_some_targets_are_solved_as_they_are_among_all() -> None:
+    h, Y = samples(9, 4)
+    moments = RidgeMoments(2, 3, 2).add([(h, Y)])
+    W, b = moments.solve(0.1)
+    some_W, some_b = moments.solve(0.1, slice(1, 2))
+    torch.testing.assert_close(some_W, W[:, 1:])
+    torch.testing.assert_close(some_b, b[:, 1:])
+
+
+def test_a_feature_that_never_varies_from_zero_gets_no_weight() -> None:
+    """Singular without a ridge: the solution of least norm."""
+    h, Y = samples(9, 5)
+    h[..., 0] = 0
+    W, _ = RidgeMoments(2, 3, 2).add([(h, Y)]).solve(0.0)
+    assert torch.isfinite(W).all()
+    assert W[..., 0].abs().max() < 1e-8
