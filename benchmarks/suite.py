@@ -243,7 +243,10 @@ def summarise(results: Sequence[Result], plan: Plan, other: str | None) -> dict[
     lines = {
         "EFC minus ridge": ("ridge", plan.main),
         "EFC minus ridge_cv": ("ridge_cv", plan.main),
-        f"EFC minus {chosen}, the {'given' if other else 'best'} other method": (chosen or "", plan.main),
+        f"EFC minus {chosen} ({'given by --other' if other else 'best other method on these very sets'})": (
+            chosen or "",
+            plan.main,
+        ),
         f"EFC on {scale[plan.main.standardised]} minus {scale[not plan.main.standardised]} inputs": (
             "efc",
             plan.other_scale,
@@ -353,6 +356,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read_arguments(arguments)
     names = chosen_of(given.sets, tuple(SUITES[given.suite]), "--sets")
     estimators = chosen_of(given.estimators, ESTIMATORS, "--estimators")
+    if given.other and given.other not in estimators:
+        raise SystemExit(f"--other: {given.other} is not among the estimators that are measured")
     plan = Plan(given.suite, given.seeds, Setting(given.per_task, given.standardised), estimators, given.compare)
     console = Console()
     if not console.is_terminal:

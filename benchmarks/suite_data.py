@@ -120,7 +120,7 @@ def columns_of(texts: list[str]) -> Array:
     try:
         return np.array(texts, dtype=float)[:, None]
     except ValueError:
-        return (np.array(texts)[:, None] == np.unique(texts)).astype(float)
+        return np.asarray(np.array(texts)[:, None] == np.unique(texts), dtype=float)
 
 
 def keel(name: str, file: str, note: str) -> Problem:
