@@ -20,6 +20,7 @@ WHOLE = {
     "test_layers.py": "what rooms may import",
     "test_manual.py": "the manual as it is built",
     "test_mirror.py": "this",
+    "test_suite_data.py": "the data sets of benchmarks/suite_data.py",
     "test_same_numbers.py": "the commands against numbers recorded before the modules were moved",
 }
 """Tests of the project, not of a file."""
