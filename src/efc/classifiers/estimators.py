@@ -36,6 +36,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     batch_size: int
     random_state: int | np.random.RandomState | None
     device: str
+    standardise: bool
     options: Mapping[str, object] | None
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr"}
     """Arguments that are options of the learner, and what they are called there."""
@@ -135,7 +136,9 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _setup(self, n_features: int, seed: int) -> Setup:
         sizes = self.hidden_layer_sizes
-        options = dict(self.options or {})
+        options: dict[str, object] = {"inputs": "standardised" if self.standardise else "raw"} | dict(
+            self.options or {}
+        )
         for argument, name in self.named.items():
             if name in options:
                 raise EFCError(f"options: {name} is given as the argument {argument}")
@@ -159,14 +162,14 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Growing(self._setup(n_features, seed))
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, Array]:
-        features, labels = validate_data(self, X, y, reset=reset, dtype=np.float32, order="C")
+        features, labels = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32], order="C")
         check_classification_targets(labels)
         return features, labels
 
     def _scores(self, X: ArrayLike, task: int | None) -> Array:
         """(samples, classes) in the order of ``classes_``."""
         check_is_fitted(self, "model_")
-        features = validate_data(self, X, reset=False, dtype=np.float32, order="C")
+        features = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
         z = self.model_.exact_logits(torch.tensor(features), task).numpy()
         scores = np.full((len(features), len(self.classes_)), -np.inf)
         scores[:, np.searchsorted(self.classes_, self._met)] = z
@@ -181,7 +184,7 @@ def _check_kinds(*labels: Array) -> None:
 
 
 class ContinualClassifier(_Classifier):
-    """One of the library's methods on tasks that follow one another. Inputs should be standardised.
+    """One of the library's methods on tasks that follow one another.
 
     Args:
         method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
@@ -194,6 +197,7 @@ class ContinualClassifier(_Classifier):
         batch_size: Samples per batch.
         random_state: An integer makes results repeatable.
         device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        standardise: Inputs may be of any scale: they are standardised by a running mean and deviation.
         options: Whatever else the method understands, by name.
     """
 
@@ -209,6 +213,7 @@ class ContinualClassifier(_Classifier):
         batch_size: int = 32,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
+        standardise: bool = True,
         options: Mapping[str, object] | None = None,
     ) -> None:
         self.method = method
@@ -220,6 +225,7 @@ class ContinualClassifier(_Classifier):
         self.batch_size = batch_size
         self.random_state = random_state
         self.device = device
+        self.standardise = standardise
         self.options = options
 
     def _method(self) -> str:
@@ -229,7 +235,7 @@ class ContinualClassifier(_Classifier):
 class EFCClassifier(_Classifier):
     """Equilibrium Fisher Control on tasks that follow one another, without keeping their samples.
 
-    Inputs should be standardised. None stands for the method's own value.
+    None stands for the method's own value.
 
     Args:
         hidden_layer_sizes: The hidden layers' widths.
@@ -244,6 +250,7 @@ class EFCClassifier(_Classifier):
         batch_size: Samples per batch.
         random_state: An integer makes results repeatable.
         device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
+        standardise: Inputs may be of any scale: they are standardised by a running mean and deviation.
         options: Any other of :class:`~efc.learners.EFCOptions`, by name.
     """
 
@@ -262,6 +269,7 @@ class EFCClassifier(_Classifier):
         batch_size: int = 32,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
+        standardise: bool = True,
         options: Mapping[str, object] | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -274,6 +282,7 @@ class EFCClassifier(_Classifier):
         self.batch_size = batch_size
         self.random_state = random_state
         self.device = device
+        self.standardise = standardise
         self.options = options
 
     def _method(self) -> str:

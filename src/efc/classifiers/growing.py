@@ -154,7 +154,7 @@ class Growing:
         learner = self._continued(count)
         generators = Generators([setup.seed], purpose=1)
         generators.load_state_dict(self.generators.state_dict())
-        x, y = x.to(learner.theta.device, learner.theta.dtype), y.to(learner.theta.device)
+        x, y = x.to(learner.theta.device), y.to(learner.theta.device)
         new, kept = slice(known, count), None
         if learner.joint:  # it begins afresh: to it, all outputs are new
             new = slice(0, count)
@@ -201,7 +201,8 @@ class Growing:
         if learner is None or type(learner).logits is not Learner.logits:
             return torch.cat([self.logits(part, task).double().cpu() for part in x.split(CHUNK)])
         theta = Parameters(*(tuple(t.double() for t in group) for group in learner.layers))
-        parts = [forward(theta, learner.sigma, p.to(self.device).double()[None]).z[0].cpu() for p in x.split(CHUNK)]
+        ready = (learner.standardised(part.to(self.device), torch.float64)[None] for part in x.split(CHUNK))
+        parts = [forward(theta, learner.sigma, part).z[0].cpu() for part in ready]
         z = torch.cat(parts)
         return z if task is None else z.masked_fill(~self._members(task), float("-inf"))
 

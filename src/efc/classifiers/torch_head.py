@@ -15,8 +15,7 @@ from efc.errors import EFCError
 class EFCHead(nn.Module):
     """Classes arrive over time; :meth:`learn_task` learns the next ones without forgetting those before.
 
-    It has no parameters that an optimiser could train: it learns by its method alone. Features should be of about unit
-    size.
+    It has no parameters that an optimiser could train: it learns by its method alone.
 
     Args:
         n_features: The width of the features.
@@ -28,6 +27,7 @@ class EFCHead(nn.Module):
         batch_size: Samples per batch.
         seed: Of the initial weights and of the order of batches.
         device: Where it computes.
+        standardise: Features may be of any scale: they are standardised by a running mean and deviation.
         options: Whatever else the method understands, by name.
 
     Examples:
@@ -49,6 +49,7 @@ class EFCHead(nn.Module):
         batch_size: int = 64,
         seed: int = 0,
         device: torch.device | str = "cpu",
+        standardise: bool = True,
         options: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class EFCHead(nn.Module):
             batch_size=batch_size,
             seed=seed,
             device=str(device),
-            options=dict(options or {}),
+            options={"inputs": "standardised" if standardise else "raw"} | dict(options or {}),
         )
         self.growing = Growing(setup)
         self._classes: list[int] = []

@@ -10,6 +10,7 @@ import torch
 from efc.core.axis import PerRun
 from efc.core.task import TaskData
 from efc.learners.base import Learner
+from efc.learners.inputs import Change
 from efc.learners.options import Options, number
 from efc.learners.ridge import RidgeMoments
 from efc.learners.state import Part
@@ -20,7 +21,7 @@ class AnalyticOptions(Options):
     """The ridge is all there is; what else every learner has is not used."""
 
     lr: PerRun = number(1e-3, doc="not used", changeable=True)
-    ridge: PerRun = number(1e-4, search=(1e-9, 1e1), doc="ridge, per sample")
+    ridge: PerRun = number(0.0, inclusive=True, search=(1e-9, 1e1), doc="ridge, per sample; 0: chosen")
 
 
 class Analytic(Learner):
@@ -63,9 +64,17 @@ class Analytic(Learner):
     def consolidate(self, task: TaskData) -> None:
         every = slice(0, self.layout.sizes[-1])
         self.moments.add((x[:1], y[:1]) for x, y in self.passes(task, every))
-        W, b = self.moments.solve(self.per_run("ridge", self.options.ridge))
+        ridge = self.per_run("ridge", self.options.ridge)
+        if bool((ridge == 0).any()):
+            ridge = torch.where(ridge > 0, ridge, self.moments.best_ridge())
+        W, b = self.moments.solve(ridge)
         self.layers.weights[0].copy_(W)
         self.layers.biases[0].copy_(b)
+
+    def follow_inputs(self, change: Change) -> None:
+        super().follow_inputs(change)
+        change.moments(self.moments.A)
+        change.moments(self.moments.T, symmetric=False)
 
     def parts(self) -> dict[str, Part]:
         return super().parts() | {"moments": self.moments}

@@ -14,6 +14,7 @@ from efc.core.axis import PerRun, per_run
 from efc.core.network import Layout, forward, initialise
 from efc.core.task import TaskData
 from efc.errors import EFCError, choose
+from efc.learners.inputs import Change, FollowsInputs, Standardiser
 from efc.learners.options import Options
 from efc.learners.state import Part
 
@@ -91,6 +92,8 @@ class Learner(ABC):
         self.runs = len(self.seeds)
         self.theta = self.initial(dtype).to(device)
         self.layers = self.layout.views(self.theta)
+        standardised = self.options.inputs == "standardised"
+        self.inputs = Standardiser(self.layout.sizes[0], device) if standardised else None
         self.active = slice(0, 0)
         self.steps_planned = self.steps_taken = self.tasks_seen = 0
         self.set_up()
@@ -98,7 +101,13 @@ class Learner(ABC):
     # -- the protocol ------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: TaskData) -> None:
-        """Prepare for a task."""
+        """Prepare for a task: what its inputs say of their scale is taken in first."""
+        if self.inputs is not None:
+            if self.joint:  # all data come again, and training begins afresh
+                self.inputs.reset()
+            change = self.inputs.take_in(task.x)
+            if change is not None:
+                self.follow_inputs(change)
         self.active, self.steps_planned, self.steps_taken = task.active, task.steps, 0
 
     def step(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -117,9 +126,16 @@ class Learner(ABC):
         """Free (uncontrolled) outputs (R, B, len(classes)) for x (R, B, d_0) or, shared by all runs, (B, d_0)."""
         return forward(self.layers.active(classes), self.sigma, self._with_runs(x)).z
 
+    def follow_inputs(self, change: Change) -> None:
+        """Inputs are standardised in another way from now on: what is kept follows."""
+        change.weights(self.layout, self.theta)
+        for part in self.parts().values():
+            if isinstance(part, FollowsInputs):
+                part.follow_inputs(change)
+
     def parts(self) -> dict[str, Part]:
         """What has a state beside the parameters, by name. A method that keeps something adds it here."""
-        return {}
+        return {} if self.inputs is None else {"inputs": self.inputs}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what the learner does next, as plain tensors."""
@@ -192,6 +208,11 @@ class Learner(ABC):
         """An option as (R, 1, 1), whether it was given once or once per run."""
         return per_run(name, value, self.runs, self.theta)
 
+    def standardised(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Inputs (..., d_0) as the network gets them, in its precision or in ``dtype``."""
+        dtype = dtype or self.theta.dtype
+        return x.to(dtype) if self.inputs is None else self.inputs(x, dtype)
+
     def _with_runs(self, x: Tensor) -> Tensor:
-        x = x.to(self.theta.dtype)
+        x = self.standardised(x)
         return x if x.dim() == 3 else x.expand(self.runs, -1, -1)

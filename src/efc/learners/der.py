@@ -12,6 +12,7 @@ from torch import Tensor
 from efc.core.axis import PerRun
 from efc.core.network import backward, forward, outer_sums
 from efc.core.outputs import loss_gradient
+from efc.learners.inputs import Change
 from efc.learners.options import Options, number
 from efc.learners.sgd import SGD
 from efc.learners.state import Generators, Part, Stored
@@ -54,6 +55,10 @@ class Reservoir(Stored):
 
     def __len__(self) -> int:
         return min(int(self.seen), self.capacity)
+
+    def follow_inputs(self, change: Change) -> None:
+        """Inputs are standardised in another way from now on."""
+        self.x = change.inputs(self.x)
 
     def add(self, x: Tensor, y: Tensor, z: Tensor, active: slice) -> None:
         """Offer a batch x (R, B, d_0), y (R, B), z (R, B, K), met while ``active`` was, in this order."""

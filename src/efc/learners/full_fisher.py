@@ -17,6 +17,7 @@ from torch import Tensor
 from efc.core.axis import PerRun
 from efc.core.network import Parameters, affine, backward, forward, outer_sums
 from efc.core.outputs import loss_gradient
+from efc.learners.inputs import Change
 from efc.learners.memory import Memory
 from efc.learners.options import number
 from efc.learners.penalty import Penalised, PenaltyOptions
@@ -38,7 +39,6 @@ class FullFisherMemory(Memory):
 
     def __init__(self, learner: GradientLearner) -> None:
         super().__init__(learner)
-        self.layout = learner.layout
         R, d = learner.runs, self.layout.sizes
         self.deltas = [learner.theta.new_zeros(R, 0, n) for n in d[1:]]
         # The inputs are the same for all runs: one copy.
@@ -64,6 +64,10 @@ class FullFisherMemory(Memory):
             post = [amount.unsqueeze(-1) * d[:, rows] for d in self.deltas]
             outer_sums(post, self._rates(rows), layers, scale=1.0, add=True)
         return out
+
+    def follow_inputs(self, change: Change) -> None:
+        super().follow_inputs(change)
+        self.rates[0] = change.inputs(self.rates[0])
 
     def along(self, v: Parameters, rows: slice) -> Tensor:
         """``g_n . v`` (R, n) for the samples ``rows``: ``sum_i delta_i . (V_i r_{i-1} + v_i)``."""

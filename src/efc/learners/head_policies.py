@@ -23,6 +23,11 @@ from efc.learners.state import Stored
 if TYPE_CHECKING:
     from efc.core.task import TaskData
     from efc.learners.base import Learner
+    from efc.learners.inputs import Change
+
+
+USUAL = 1e-4
+"""The ridge of a head that is fitted to a single task."""
 
 
 class HeadPolicy(Stored):
@@ -68,10 +73,20 @@ class HeadPolicy(Stored):
         found = RidgeMoments(me.runs, d, C, me.theta.device)
         return found.add((forward(me.layers, me.sigma, x).r[-1], y) for x, y in me.passes(task, classes))
 
+    def ridge(self, moments: RidgeMoments) -> Tensor:
+        """The ridge (R, 1, 1): the one that is given, or one that is chosen."""
+        me = self.learner
+        given = me.per_run("ridge", me.options.ridge).double()
+        return torch.where(given > 0, given, self.chosen(moments)) if bool((given == 0).any()) else given
+
+    def chosen(self, moments: RidgeMoments) -> Tensor:
+        """The ridge where none is given."""
+        return moments.n.new_full((1, 1, 1), USUAL)
+
     def write(self, moments: RidgeMoments, classes: slice, targets: slice = slice(None)) -> None:
         """Put the solution for ``targets`` into the rows ``classes`` of the head."""
         me = self.learner
-        W, b = moments.solve(me.per_run("ridge", me.options.ridge).double(), targets)
+        W, b = moments.solve(self.ridge(moments), targets)
         me.layers.weights[-1][:, classes] = W.to(me.theta.dtype)
         me.layers.biases[-1][:, classes] = b.to(me.theta.dtype)
 
@@ -130,6 +145,9 @@ class AnalyticHead(HeadPolicy):
     def end(self, task: TaskData) -> None:
         self.total = self.moments(task, self._all()).merge(self.total)
         self._solve(task, self.kept())
+
+    def chosen(self, moments: RidgeMoments) -> Tensor:
+        return moments.best_ridge()
 
     def kept(self) -> RidgeMoments:
         """The moments of the tasks so far, of what the head reads."""
@@ -225,6 +243,11 @@ class InputCompensatedHead(CompensatedHead):
     @classmethod
     def n_features(cls, sizes: Sequence[int]) -> int:
         return sizes[0] + sizes[-2]
+
+    def follow_inputs(self, change: Change) -> None:
+        """Inputs are standardised in another way from now on."""
+        change.moments(self.total.A)
+        change.moments(self.total.T, symmetric=False)
 
     def kept(self) -> RidgeMoments:
         return self.total.of_last(self.learner.layout.sizes[-2])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
+from efc.learners.inputs import Change
 from efc.learners.state import Stored
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Memory(Stored):
     """Whether it needs the gradient of the loss and the step taken, at every step."""
 
     def __init__(self, learner: GradientLearner) -> None:
+        self.layout = learner.layout
         self.omega = torch.zeros_like(learner.theta)
         self.anchor = torch.zeros_like(learner.theta)
 
@@ -53,6 +55,11 @@ class Memory(Stored):
     def gradient(self, theta: Tensor) -> Tensor:
         """``dR/dtheta = Omega (theta - theta*)``."""
         return self.omega * (theta - self.anchor)
+
+    def follow_inputs(self, change: Change) -> None:
+        """Inputs are standardised in another way from now on."""
+        change.weights(self.layout, self.anchor)
+        change.importances(self.layout, self.omega)
 
     def begin_task(self, learner: GradientLearner) -> None:
         """A task begins. Where the head has just been solved for anew, that is the head to preserve."""

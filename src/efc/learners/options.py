@@ -141,11 +141,13 @@ class Options:
     Args:
         lr: the learning rate at a task's start; it falls to zero along a cosine.
         optimiser: ``adam``, or ``sgd`` with momentum 0.9.
+        inputs: ``raw``, or ``standardised``: by a running mean and deviation, which what is kept follows.
         step: ``plain``, or ``natural``: steps avoid the directions in which old tasks were active.
         mu: the activity from which a natural step avoids a direction.
         moments: ``relative``: busy layers are pulled per hundred of their inputs' rates; ``plain``: as they are.
         rank: leading directions of a layer's activity that are remembered; 0: all.
-        ridge: of the least-squares heads, per sample.
+        ridge: of the heads that are solved for, per sample; 0: by generalised cross-validation where the moments of all
+            tasks are kept, 1e-4 in the ``least_squares`` head.
         drift_ridge: of the features' drift, per sample (compensated heads).
     """
 
@@ -153,6 +155,7 @@ class Options:
 
     lr: PerRun = learning_rate(1e-3)
     optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
+    inputs: str = choice("raw", ("raw", "standardised"), doc="standardised: by a running mean and deviation")
     step: str = choice(
         "plain", ("plain", "natural"), doc="natural: steps avoid the directions in which old tasks were active"
     )
@@ -172,7 +175,7 @@ class Options:
         whole=True,
         doc="leading directions of a layer's activity that are remembered; 0: all",
     )
-    ridge: PerRun = number(1e-4, doc="ridge of the least-squares head, per sample")
+    ridge: PerRun = number(0.0, inclusive=True, doc="ridge of the heads that are solved for, per sample; 0: chosen")
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
     def __new__(cls, *args: object, **given: object) -> Self:

@@ -21,6 +21,7 @@ from efc.core.network import forward
 if TYPE_CHECKING:
     from efc.core.task import TaskData
     from efc.learners.gradient import GradientLearner
+    from efc.learners.inputs import Change
     from efc.learners.options import Options
 
 
@@ -71,6 +72,16 @@ class RememberedActivity:
             return 0
         widths = sizes[:-1] if options.step == "natural" else sizes[1:-1]
         return sum(a * b for a, b in pairwise(sizes)) + sum(_moments(width, int(options.rank)) for width in widths)
+
+    def follow_inputs(self, change: Change) -> None:
+        """Inputs are standardised in another way from now on."""
+        change.weights(self.learner.layout, self.anchor)
+        first = self.layers[0]
+        if isinstance(first, Moments):
+            change.moments(first.A)
+        else:
+            change.moments(first.B.transpose(1, 2), symmetric=False)
+            first.rest[:, :-1] *= change.a.square()
 
     def begin_task(self, task: TaskData) -> None:
         """A task begins, its head rows have been set.

@@ -71,6 +71,25 @@ class RidgeMoments(Stored):
         self.T = torch.bmm(M.transpose(1, 2), self.T)
         return self
 
+    def best_ridge(self) -> Tensor:
+        """The ridge (R, 1, 1) of the least error by generalised cross-validation, for one-hot targets.
+
+        With ``A = U diag(w) U^T`` the residuals are ``N - 2 tr(V^T T) + tr(V^T A V)``, because each sample's target has
+        the square one, and the degrees of freedom ``sum w / (w + ridge N)``: ``GCV = N residuals / (N - df)^2`` needs
+        no sample (Golub, Heath & Wahba, 1979).
+        """
+        n = self.n.clamp_min(1.0)
+        finite = torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
+        w, U = torch.linalg.eigh(torch.where(finite, self.A, 0.0))
+        w = w.clamp_min(0.0)
+        UT = torch.bmm(U.transpose(1, 2), torch.where(finite, self.T, 0.0)).square().sum(-1)
+        ridges = torch.logspace(-8, 2, 41, dtype=torch.float64, device=w.device)
+        inverse = 1.0 / (w[None] + ridges[:, None, None] * n)
+        residuals = n - ((2 * inverse - w * inverse.square()) * UT).sum(-1)
+        freedom = (w * inverse).sum(-1)
+        error = residuals.clamp_min(0.0) / (n - freedom).clamp_min(1e-6 * n).square()
+        return ridges[error.argmin(0)].reshape(-1, 1, 1)
+
     def solve(self, ridge: Tensor | float, targets: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Weights (R, C, d) and biases (R, C) for some or all of the targets; ``ridge`` may be (R, 1, 1).
 
