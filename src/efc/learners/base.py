@@ -16,8 +16,10 @@ from efc.core.task import TaskData
 from efc.errors import EFCError, choose
 from efc.learners.inputs import Change, FollowsInputs, Standardiser
 from efc.learners.options import Options
-from efc.learners.state import Part
+from efc.learners.state import Generators, Part
 
+SCATTER = 0.5
+"""The deviation of the first layer's thresholds for standardised inputs."""
 CHUNK = 1024
 """Samples per pass over a whole task (Fisher, head, evaluation)."""
 
@@ -191,8 +193,16 @@ class Learner(ABC):
     # -- shared helpers ----------------------------------------------------------------------------------------------
 
     def initial(self, dtype: torch.dtype) -> Tensor:
-        """The parameters each run starts from, drawn from its seed."""
-        return initialise(self.layout, [torch.Generator().manual_seed(seed) for seed in self.seeds], dtype)
+        """The parameters each run starts from, drawn from its seed.
+
+        Where inputs are standardised, the first layer's units have their thresholds scattered over the cloud of inputs:
+        with none, all of them would lie at its centre.
+        """
+        theta = initialise(self.layout, [torch.Generator().manual_seed(seed) for seed in self.seeds], dtype)
+        if self.options.inputs == "standardised" and len(self.layout.sizes) > 2:
+            drawn = Generators(self.seeds, purpose=3).normal(self.layout.sizes[1])
+            self.layout.views(theta).biases[0].copy_(SCATTER * drawn)
+        return theta
 
     def one_hot(self, y: Tensor, classes: slice) -> Tensor:
         """One-hot targets over ``classes`` for integer outputs ``y``."""

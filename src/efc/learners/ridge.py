@@ -74,21 +74,23 @@ class RidgeMoments(Stored):
     def best_ridge(self) -> Tensor:
         """The ridge (R, 1, 1) of the least error by generalised cross-validation, for one-hot targets.
 
-        With ``A = U diag(w) U^T`` the residuals are ``N - 2 tr(V^T T) + tr(V^T A V)``, because each sample's target has
-        the square one, and the degrees of freedom ``sum w / (w + ridge N)``: ``GCV = N residuals / (N - df)^2`` needs
-        no sample (Golub, Heath & Wahba, 1979).
+        With ``A = U diag(w) U^T`` and ``u = diag(w)^-1/2 U^T T`` the squared residuals are
+        ``N - |u|^2 + sum (q u)^2``, because every sample's target has the square one, and the degrees of freedom that
+        are left ``N - rank + sum q``, with ``q = ridge N / (w + ridge N)``: ``GCV = residuals / left^2`` needs no
+        sample (Golub, Heath & Wahba, 1979).
         """
         n = self.n.clamp_min(1.0)
         finite = torch.isfinite(self.A).all(-1).all(-1)[:, None, None]
         w, U = torch.linalg.eigh(torch.where(finite, self.A, 0.0))
-        w = w.clamp_min(0.0)
-        UT = torch.bmm(U.transpose(1, 2), torch.where(finite, self.T, 0.0)).square().sum(-1)
-        ridges = torch.logspace(-8, 2, 41, dtype=torch.float64, device=w.device)
-        inverse = 1.0 / (w[None] + ridges[:, None, None] * n)
-        residuals = n - ((2 * inverse - w * inverse.square()) * UT).sum(-1)
-        freedom = (w * inverse).sum(-1)
-        error = residuals.clamp_min(0.0) / (n - freedom).clamp_min(1e-6 * n).square()
-        return ridges[error.argmin(0)].reshape(-1, 1, 1)
+        real = w > w[:, -1:] * w.shape[1] * torch.finfo(w.dtype).eps
+        seen = torch.bmm(U.transpose(1, 2), torch.where(finite, self.T, 0.0)).square().sum(-1)
+        u = torch.where(real, seen / w.clamp_min(1e-300), 0.0)
+        ridges = torch.logspace(-8, 2, 41, dtype=torch.float64, device=w.device)[:, None, None] * n
+        q = ridges / (torch.where(real, w, 1.0) + ridges)
+        residuals = (n - u.sum(-1)).clamp_min(0.0) + (q.square() * u).sum(-1)
+        left = (n - real.sum(-1)).clamp_min(0.0) + torch.where(real, q, 0.0).sum(-1)
+        best = (residuals / left.square()).argmin(0)
+        return (ridges[:, 0, 0] / n)[best].reshape(-1, 1, 1)
 
     def solve(self, ridge: Tensor | float, targets: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Weights (R, C, d) and biases (R, C) for some or all of the targets; ``ridge`` may be (R, 1, 1).

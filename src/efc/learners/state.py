@@ -42,6 +42,10 @@ class Generators:
         """(R, n) whole numbers below ``high``."""
         return torch.stack([torch.randint(high, (n,), generator=g) for g in self.each])
 
+    def normal(self, n: int) -> Tensor:
+        """(R, n) numbers of mean zero and deviation one, in float64."""
+        return torch.stack([torch.randn(n, generator=g, dtype=torch.float64) for g in self.each])
+
     def uniform(self, n: int) -> Tensor:
         """(R, n) numbers in [0, 1), in float64."""
         return torch.stack([torch.rand(n, generator=g, dtype=torch.float64) for g in self.each])
