@@ -136,9 +136,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _setup(self, n_features: int, seed: int) -> Setup:
         sizes = self.hidden_layer_sizes
-        options: dict[str, object] = {"inputs": "standardised" if self.standardise else "raw"} | dict(
-            self.options or {}
-        )
+        inputs = "standardised" if self.standardise else "raw"
+        options: dict[str, object] = {"inputs": inputs, "drift": "checked"} | dict(self.options or {})
         for argument, name in self.named.items():
             if name in options:
                 raise EFCError(f"options: {name} is given as the argument {argument}")

@@ -63,7 +63,7 @@ class EFCHead(nn.Module):
             batch_size=batch_size,
             seed=seed,
             device=str(device),
-            options={"inputs": "standardised" if standardise else "raw"} | dict(options or {}),
+            options={"inputs": "standardised" if standardise else "raw", "drift": "checked"} | dict(options or {}),
         )
         self.growing = Growing(setup)
         self._classes: list[int] = []

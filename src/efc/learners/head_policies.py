@@ -205,18 +205,54 @@ class CompensatedHead(AnalyticHead):
         super().begin(task)
 
     def end(self, task: TaskData) -> None:
-        if bool(self.total.n > 0):
-            self.total.carry(*self._drift(task))
+        if self.learner.options.drift == "checked":
+            self._check(task)
+        elif bool(self.total.n > 0):
+            self.total.carry(*self._drift(task)[:2])
         super().end(task)
 
-    def _drift(self, task: TaskData) -> tuple[Tensor, Tensor]:
-        """W (R, d, .) and b (R, d) of the change of the features since the task began."""
+    def _drift(self, task: TaskData) -> tuple[Tensor, Tensor, Tensor]:
+        """W (R, d, .) and b (R, d) of the change of the features since the task began; what they leave of it, (R, d, d),
+        its mean products."""
         me = self.learner
         old, found = me.layout.views(self.before), self._empty(me.layout.sizes[-2])
+        squares = torch.zeros((), dtype=torch.float64, device=me.theta.device)
         for x, _ in me.passes(task, task.active):
             h = forward(old, me.sigma, x).r[-1].double()
-            self._take_in(found, x, h, forward(me.layers, me.sigma, x).r[-1].double() - h)
-        return found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
+            change = forward(me.layers, me.sigma, x).r[-1].double() - h
+            self._take_in(found, x, h, change)
+            squares = squares + torch.bmm(change.transpose(1, 2), change)
+        W, b = found.solve(me.per_run("drift_ridge", me.options.drift_ridge).double())
+        V = torch.cat([W, b.unsqueeze(-1)], -1)
+        seen = torch.bmm(V, found.T)
+        left = squares - seen - seen.transpose(1, 2) + torch.bmm(V, torch.bmm(found.A, V.transpose(1, 2)))
+        return W, b, left / found.n
+
+    def _check(self, task: TaskData) -> None:
+        """Keep the features that the task has trained where the head's cross-validated error is lower with them.
+
+        Error over all tasks: the old ones' moments follow the drift, and what the drift's fit leaves over on the task's
+        data is counted as noise on theirs.
+        """
+        me = self.learner
+        trained = me.theta.clone()
+        total = self.total.copy()
+        if bool(total.n > 0):
+            W, b, left = self._drift(task)
+            total.carry(W, b)
+            last = slice(-1 - left.shape[-1], -1)
+            total.A[:, last, last] += total.n * left
+        _, with_them = self._read(self.moments(task, self._all()).merge(total)).cross_validated()
+        me.theta.copy_(self.before)
+        _, without = self._read(self.moments(task, self._all()).merge(self.total)).cross_validated()
+        better = with_them < without
+        me.theta.copy_(torch.where(better[:, None], trained, self.before))
+        keep = better[:, None, None]
+        self.total.A, self.total.T = torch.where(keep, total.A, self.total.A), torch.where(keep, total.T, self.total.T)
+
+    def _read(self, moments: RidgeMoments) -> RidgeMoments:
+        """The moments of what the head reads."""
+        return moments
 
     def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
         """Add samples with inputs x (R, B, d_0), features h and targets Y to such moments."""
@@ -250,7 +286,10 @@ class InputCompensatedHead(CompensatedHead):
         change.moments(self.total.T, symmetric=False)
 
     def kept(self) -> RidgeMoments:
-        return self.total.of_last(self.learner.layout.sizes[-2])
+        return self._read(self.total)
+
+    def _read(self, moments: RidgeMoments) -> RidgeMoments:
+        return moments.of_last(self.learner.layout.sizes[-2])
 
     def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
         me = self.learner

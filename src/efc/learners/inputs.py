@@ -38,7 +38,7 @@ class Change:
         return x * self.a.to(x) + self.c.to(x)
 
     def weights(self, layout: Layout, flat: Tensor) -> None:
-        """Parameters (R, P), in place, for the same function of the raw inputs: ``W_new = W / a``, ``b_new = b - W_new c``."""
+        """Parameters (R, P), in place: ``W_new = W / a``, ``b_new = b - W_new c``, the same function of raw inputs."""
         layers = layout.views(flat)
         W, b = layers.weights[0], layers.biases[0]
         W.mul_(torch.where(self.known, 1.0 / self.a, 1.0).to(W))

@@ -148,6 +148,8 @@ class Options:
         rank: leading directions of a layer's activity that are remembered; 0: all.
         ridge: of the heads that are solved for, per sample; 0: by generalised cross-validation where the moments of all
             tasks are kept, 1e-4 in the ``least_squares`` head.
+        drift: ``trusted``, or ``checked``: the features that a task has trained are kept only if the head's
+            cross-validated error over all tasks is lower with them (compensated heads).
         drift_ridge: of the features' drift, per sample (compensated heads).
     """
 
@@ -176,6 +178,11 @@ class Options:
         doc="leading directions of a layer's activity that are remembered; 0: all",
     )
     ridge: PerRun = number(0.0, inclusive=True, doc="ridge of the heads that are solved for, per sample; 0: chosen")
+    drift: str = choice(
+        "trusted",
+        ("trusted", "checked"),
+        doc="checked: a task's features are kept if cross-validation vouches for them",
+    )
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
     def __new__(cls, *args: object, **given: object) -> Self:

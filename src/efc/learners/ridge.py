@@ -50,6 +50,12 @@ class RidgeMoments(Stored):
         part.A, part.T, part.n = self.A[:, -d - 1 :, -d - 1 :], self.T[:, -d - 1 :], self.n
         return part
 
+    def copy(self) -> RidgeMoments:
+        """The same, to be changed without changing these."""
+        found = RidgeMoments(0, 0, 0)
+        found.A, found.T, found.n = self.A.clone(), self.T.clone(), self.n.clone()
+        return found
+
     def merge(self, other: RidgeMoments) -> RidgeMoments:
         """Take in what another one has seen."""
         self.A += other.A
@@ -72,7 +78,11 @@ class RidgeMoments(Stored):
         return self
 
     def best_ridge(self) -> Tensor:
-        """The ridge (R, 1, 1) of the least error by generalised cross-validation, for one-hot targets.
+        """The ridge (R, 1, 1) of the least error by generalised cross-validation."""
+        return self.cross_validated()[0].reshape(-1, 1, 1)
+
+    def cross_validated(self) -> tuple[Tensor, Tensor]:
+        """The ridge (R,) of the least error by generalised cross-validation, and that error (R,) per sample; one-hot targets.
 
         With ``A = U diag(w) U^T`` and ``u = diag(w)^-1/2 U^T T`` the squared residuals are
         ``N - |u|^2 + sum (q u)^2``, because every sample's target has the square one, and the degrees of freedom that
@@ -89,8 +99,8 @@ class RidgeMoments(Stored):
         q = ridges / (torch.where(real, w, 1.0) + ridges)
         residuals = (n - u.sum(-1)).clamp_min(0.0) + (q.square() * u).sum(-1)
         left = (n - real.sum(-1)).clamp_min(0.0) + torch.where(real, q, 0.0).sum(-1)
-        best = (residuals / left.square()).argmin(0)
-        return (ridges[:, 0, 0] / n)[best].reshape(-1, 1, 1)
+        error, best = (n * residuals / left.square()).min(0)
+        return (ridges[:, 0, 0] / n)[best], torch.where(finite[:, 0, 0], error, float("inf"))
 
     def solve(self, ridge: Tensor | float, targets: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Weights (R, C, d) and biases (R, C) for some or all of the targets; ``ridge`` may be (R, 1, 1).
