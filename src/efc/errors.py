@@ -10,6 +10,10 @@ class EFCError(ValueError):
     """A user's mistake. The command line prints its message alone and exits with code 2."""
 
 
+class EFCWarning(UserWarning):
+    """Something went on that looks wrong; the sentence says what helps."""
+
+
 def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
     """Return ``value`` if it is one of ``allowed``; otherwise say which are, with the nearest one first."""
     names = list(allowed)

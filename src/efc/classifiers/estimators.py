@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from efc.classifiers.diagnosis import TaskFacts, findings, warn, warn_far
 from efc.classifiers.file_format import describe_labels, read, restore_labels, write
 from efc.classifiers.growing import Growing, Setup
 from efc.errors import EFCError
@@ -25,6 +26,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the classifiers share; they differ in their constructors alone.
 
     Fitted attributes: ``classes_`` (sorted, met or announced), ``tasks_`` (the classes of each task so far),
+    ``report_`` (what is known of each task learned since it was made or loaded, with the warnings there were),
     ``n_features_in_`` and ``model_``.
     """
 
@@ -46,8 +48,10 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = self._checked(X, y, reset=True)
         found = np.unique(y)
         model = self._begun(X.shape[1])
-        model.learn(torch.tensor(X), torch.from_numpy(np.searchsorted(found, y)))
+        learned = model.learn(torch.tensor(X), torch.from_numpy(np.searchsorted(found, y)))
         self.model_, self.classes_, self._met = model, found, found
+        self.report_: list[dict[str, object]] = []
+        self._tell(learned)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -68,9 +72,25 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = self._begun(X.shape[1]) if first else self.model_
         model.adopt(self._setup(X.shape[1], model.setup.seed))
         place = np.argsort(met)
-        model.learn(torch.tensor(X), torch.from_numpy(place[np.searchsorted(met[place], y)]))
+        learned = model.learn(torch.tensor(X), torch.from_numpy(place[np.searchsorted(met[place], y)]))
         self.model_, self.classes_, self._met = model, np.union1d(known, announced), met
+        if first:
+            self.report_ = []
+        self._tell(learned)
         return self
+
+    def _tell(self, learned: TaskFacts) -> None:
+        """Note what is known of the last task, and warn of what looks wrong."""
+        names = self._met.tolist()
+        sentences = findings(learned, names)
+        entry: dict[str, object] = {
+            "samples": {names[k]: n for k, n in learned.samples.items()},
+            "training_accuracy": learned.accuracy,
+            "unsettled": learned.unsettled,
+            "warnings": sentences,
+        }
+        self.report_ = [*self.report_, entry]
+        warn(sentences, len(self.model_.tasks) - 1)
 
     def predict(self, X: ArrayLike, task: int | None = None) -> Array:
         """The most likely class; with ``task`` (counted from 0) among the classes of that task alone."""
@@ -127,6 +147,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found.model_ = Growing(found._setup(about["n_features"], about["seed"]))
         found.model_.load_state_dict(state)
         found.classes_, found._met = restore_labels(about["classes"]), restore_labels(about["met"])
+        found.report_ = []
         if about["feature_names"]:
             found.feature_names_in_ = np.array(about["feature_names"], dtype=object)
         return found
@@ -169,6 +190,9 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """(samples, classes) in the order of ``classes_``."""
         check_is_fitted(self, "model_")
         features = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
+        learner = self.model_.learner
+        if learner is not None and learner.inputs is not None:
+            warn_far(learner.inputs.far(torch.tensor(features).to(learner.theta.device)).cpu())
         z = self.model_.exact_logits(torch.tensor(features), task).numpy()
         scores = np.full((len(features), len(self.classes_)), -np.inf)
         scores[:, np.searchsorted(self.classes_, self._met)] = z

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from efc.classifiers.carry import lasting_state, take_over
+from efc.classifiers.diagnosis import TaskFacts, facts, subset
 from efc.core.activations import ACTIVATIONS
 from efc.core.network import Parameters, forward
 from efc.environment import pick_device
@@ -126,6 +127,8 @@ class Growing:
         self.generators = Generators([setup.seed], purpose=1)
         self.kept: tuple[Tensor, Tensor] | None = None
         """All tasks' data, for a method that is to be given them again (joint)."""
+        self.counts = torch.zeros(0, dtype=torch.long)
+        """Samples of each output so far."""
         setup.make(1)  # a mistake in the options is told before there are any data
 
     @property
@@ -144,8 +147,8 @@ class Growing:
             raise EFCError(f"{', '.join(changed)}: cannot be changed between two tasks; begin anew")
         self.setup = setup
 
-    def learn(self, x: Tensor, y: Tensor) -> None:
-        """The next task: x (N, n_features) and the outputs y (N,)."""
+    def learn(self, x: Tensor, y: Tensor) -> TaskFacts:
+        """The next task: x (N, n_features) and the outputs y (N,); returns what is known of it when it is learned."""
         setup, known = self.setup, self.n_outputs
         outputs = sorted(set(y.tolist()))
         count = max(known, outputs[-1] + 1)
@@ -155,6 +158,8 @@ class Growing:
         generators = Generators([setup.seed], purpose=1)
         generators.load_state_dict(self.generators.state_dict())
         x, y = x.to(learner.theta.device), y.to(learner.theta.device)
+        given, brought = (x, y), torch.bincount(y.cpu(), minlength=count)
+        before = torch.nn.functional.pad(self.counts, (0, count - known))
         new, kept = slice(known, count), None
         if learner.joint:  # it begins afresh: to it, all outputs are new
             new = slice(0, count)
@@ -162,21 +167,28 @@ class Growing:
                 x, y = torch.cat([self.kept[0].to(x), x]), torch.cat([self.kept[1].to(y), y])
             kept = (x, y)
         with few_threads(learner, setup.batch_size):
-            self._train(learner, x, y, new, generators)
+            unsettled = self._train(learner, x, y, new, generators)
         if not bool(torch.isfinite(learner.theta).all()):
             raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
         self.learner, self.generators, self.kept = learner, generators, kept
-        self.tasks = [*self.tasks, outputs]
+        self.tasks, self.counts = [*self.tasks, outputs], before + brought
+        some = subset(len(given[1])).to(given[1].device)
+        return facts(brought, before, unsettled, self.exact_logits(given[0][some]), given[1][some].cpu())
 
-    def _train(self, learner: Learner, x: Tensor, y: Tensor, new: slice, generators: Generators) -> None:
+    def _train(self, learner: Learner, x: Tensor, y: Tensor, new: slice, generators: Generators) -> float | None:
+        """Returns the share of samples without equilibrium, where there is such a thing."""
         setup = self.setup
+        unsettled: list[Tensor] = []
         steps = setup.epochs * -(-len(y) // setup.batch_size)
         task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps)
         learner.begin_task(task)
         for _ in range(setup.epochs if learner.takes_steps else 0):
             for index in batches(len(y), setup.batch_size, generators.each, y.device):
-                learner.step(x[index], y[index])
+                statistics = learner.step(x[index], y[index])
+                if "unsettled" in statistics:
+                    unsettled.append(statistics["unsettled"].sum())
         learner.end_task(task)
+        return float(torch.stack(unsettled).sum()) / (setup.epochs * len(y)) if unsettled else None
 
     def _continued(self, n_outputs: int) -> Learner:
         """A new learner with that many outputs that knows what the present one does."""
@@ -219,7 +231,7 @@ class Growing:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what comes next, as copies on the CPU."""
-        state = {"tasks": membership(self.tasks, self.n_outputs)} | self.generators.state_dict()
+        state = {"tasks": membership(self.tasks, self.n_outputs), "counts": self.counts} | self.generators.state_dict()
         if self.kept is not None:
             state |= {"kept.x": self.kept[0], "kept.y": self.kept[1]}
         if self.learner is not None:
@@ -242,6 +254,9 @@ class Growing:
         generators.load_state_dict({"generators": state["generators"]})
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks = [row.nonzero().flatten().tolist() for row in tasks]
+        self.counts = (
+            state["counts"].cpu().clone() if "counts" in state else torch.zeros(tasks.shape[1], dtype=torch.long)
+        )
 
     def __getstate__(self) -> Pickled:
         return {"setup": self.setup, "state": self.state_dict()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from efc.classifiers.diagnosis import findings, warn
 from efc.classifiers.growing import Growing, Setup, usual_head
 from efc.errors import EFCError
 
@@ -82,15 +84,17 @@ class EFCHead(nn.Module):
     def device(self) -> torch.device:
         return self.growing.device
 
-    def learn_task(self, loader: Iterable[tuple[Tensor, Tensor]]) -> Self:
-        """Learn the next task from batches of (features (B, n_features), integer labels (B,)).
+    def learn_task(self, data: object) -> Self:
+        """Learn the next task.
 
-        They are gone through once and held in memory while the task is learned: the importances and the head are found
-        from all of them together. If anything fails, the head stays as it was.
+        ``data`` is a pair (features (N, n_features), integer labels (N,)) of tensors, numpy arrays or lists, or
+        batches of such pairs: a ``DataLoader``, a list, any iterable. They are gone through once and held in memory
+        while the task is learned: the importances and the head are found from all of them together. If anything fails,
+        the head stays as it was.
         """
-        batches = [(self._checked(features).detach(), _checked_labels(labels)) for features, labels in loader]
+        batches = [(self._checked(x).detach(), _checked_labels(y)) for x, y in _pairs(data)]
         if sum(len(labels) for _, labels in batches) == 0:
-            raise EFCError("learn_task: the loader gave no samples")
+            raise EFCError("learn_task: there are no samples")
         if any(len(features) != len(labels) for features, labels in batches):
             raise EFCError("learn_task: a batch has not as many labels as features")
         x, y = torch.cat([features for features, _ in batches]), torch.cat([labels for _, labels in batches])
@@ -99,8 +103,9 @@ class EFCHead(nn.Module):
         found = torch.unique(y).tolist()
         classes = [*self._classes, *(label for label in found if label not in self._classes)]
         output = {label: k for k, label in enumerate(classes)}
-        self.growing.learn(x, torch.tensor([output[label] for label in y.tolist()]))
+        learned = self.growing.learn(x, torch.tensor([output[label] for label in y.tolist()]))
         self._classes = classes
+        warn(findings(learned, classes), len(self.growing.tasks) - 1)
         return self
 
     def forward(self, features: Tensor, task: int | None = None) -> Tensor:
@@ -164,6 +169,39 @@ class EFCHead(nn.Module):
             error_msgs.append(f"{prefix or 'EFCHead'}: the state does not fit this head: {problem}")
             return
         self._classes = classes
+
+
+def _pairs(data: object) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of (features, labels); what is one pair is one batch."""
+    if isinstance(data, tuple | list) and len(data) == 2 and _is_labels(data[1]):
+        yield _tensor("features", data[0]), _tensor("labels", data[1])
+        return
+    if not isinstance(data, Iterable):
+        raise EFCError(f"learn_task: expected (features, labels) or batches of them, got {type(data).__name__}")
+    for batch in data:
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise EFCError(f"learn_task: expected batches of (features, labels), got a {type(batch).__name__}")
+        yield _tensor("features", batch[0]), _tensor("labels", batch[1])
+
+
+def _is_labels(value: object) -> bool:
+    """Whether this is one label per sample, not a batch."""
+    if isinstance(value, Tensor):
+        return value.dim() == 1
+    try:
+        return np.ndim(value) == 1  # type: ignore[arg-type]
+    except ValueError:  # a batch: its two parts are of different shapes
+        return False
+
+
+def _tensor(name: str, value: object) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    try:
+        found = np.asarray(value)
+        return torch.as_tensor(found.astype(found.dtype.newbyteorder("=")))
+    except (TypeError, ValueError) as problem:
+        raise EFCError(f"{name}: expected numbers, got {type(value).__name__}: {problem}") from None
 
 
 def _checked_labels(labels: Tensor) -> Tensor:
