@@ -81,7 +81,10 @@ def chosen(column: str, chooser: Chooser, scenario: str = "class") -> str:
 def headline(found: PaperTable) -> str:
     """The head table, Class-IL."""
     cells = {(cell.column, cell.line): cell for cell in found.cells if cell.scenario == "class"}
-    lines = [f"| Class-IL % | {' | '.join(TITLES[c].replace(' features', '') for c in USUAL)} |", "|---" * 5 + "|"]
+    lines = [
+        f"| Class-IL % | {' | '.join(TITLES[c].replace(' features', '') for c in USUAL)} |",
+        "|---" * (1 + len(USUAL)) + "|",
+    ]
     for label, chooser in HEADLINE.items():
         shown = []
         for column in USUAL:
@@ -119,7 +122,7 @@ def draw(found: PaperTable, file: Path) -> None:
 
     cells = {(cell.column, cell.line): cell for cell in found.cells if cell.scenario == "class"}
     names = list(HEADLINE)[::-1]
-    figure, panels = plt.subplots(1, 4, figsize=(13, 4.6), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, len(USUAL), figsize=(13, 4.6), sharey=True, layout="constrained")
     for panel, column in zip(panels, USUAL, strict=True):
         for at, label in enumerate(names):
             cell = cells[column, chosen(column, HEADLINE[label])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from efc.classifiers.growing import Growing, Setup
 from efc.core import Parameters
 from efc.errors import EFCError
-from efc.learners import LEARNERS
+from efc.learners import LEARNERS, SGD, Options, number
 from efc.training.loop import train
 from support.learner_helpers import OPTIONS, SIZES, make
 from support.tasks import toy_stream
@@ -149,3 +150,27 @@ def test_pull_may_change_between_tasks_but_not_appear_or_vanish() -> None:
         growing = after_one(method, **before)
         with pytest.raises(EFCError, match="options: cannot be changed between two tasks"):
             growing.adopt(Setup(**(vars(growing.setup) | {"options": now})))
+
+
+def test_an_option_of_ones_own_may_change_between_tasks_if_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class OwnOptions(Options):
+        free: float = number(1.0, changeable=True)
+        fixed: float = number(1.0)
+
+    class Own(SGD):
+        options_type = OwnOptions
+
+    monkeypatch.setitem(LEARNERS, "own", Own)
+    task = toy_stream("class", dtype=torch.float64).tasks[0].parts["train"]
+    growing = Growing(Setup(SIZES[0], SIZES[1:-1], "own", "zero", epochs=1, options={"free": 2.0}))
+    growing.learn(task.x, task.y)
+    growing.adopt(Setup(**(vars(growing.setup) | {"options": {"free": 3.0}})))
+    with pytest.raises(EFCError, match="options: cannot be changed between two tasks"):
+        growing.adopt(Setup(**(vars(growing.setup) | {"options": {"fixed": 3.0}})))
+
+
+def test_a_variant_by_its_old_key_is_the_same_variant() -> None:
+    first = Setup(SIZES[0], SIZES[1:-1], "efc", "zero", options={"preset": "paper"})
+    assert first.lasting() == Setup(SIZES[0], SIZES[1:-1], "efc", "zero", options={"variant": "paper"}).lasting()
+    assert first.lasting() != Setup(SIZES[0], SIZES[1:-1], "efc", "zero", options={"variant": "additive"}).lasting()

@@ -228,7 +228,7 @@ def test_wide_columns_have_their_own_lines_and_come_when_they_are_named() -> Non
         config = config_of(column, mine, None, {"seeds": 5})
         assert config.hidden[0] >= 1000
         assert config.activation == COLUMNS[column].activation
-        [untrained] = [row for row in config.rows if row.options["lr"] == 0]
+        [untrained] = [row for row in config.rows if row.options.lr == 0]
         assert (untrained.method, untrained.head) == ("frozen", "analytic")
 
 

@@ -36,6 +36,6 @@ def test_a_head_that_refines_another_takes_what_was_chosen_for_that_one() -> Non
     heads = ["input_compensated", "compensated", "analytic"]
     for dataset, same in (("digits", True), ("mnist", False)):
         rows = make_config({"dataset": dataset, "methods": "ewc", "head": heads}).rows
-        found = [{k: row.options[k] for k in ("lr", "strength")} for row in rows]
+        found = [{k: getattr(row.options, k) for k in ("lr", "strength")} for row in rows]
         assert (found[0] == found[1] == found[2]) == same
         assert found[1] != {k: getattr(LEARNERS["ewc"].options_type(), k) for k in ("lr", "strength")}

@@ -33,15 +33,13 @@ Dataset = Annotated[
     str | None,
     typer.Option(
         "--dataset",
-        help="digits (default), mnist, fashion-mnist, cifar10, tiny-imagenet, npz:FILE or folder:DIR.",
+        help=f"digits (default), {', '.join(SPECS)}, npz:FILE or folder:DIR.",
         autocompletion=one_of(DATASETS),
     ),
 ]
 Encoder = Annotated[
     str | None,
-    typer.Option(
-        "--encoder", help="Frozen encoder: none, efficientnet-lite0 or resnet18.", autocompletion=one_of(ENCODERS)
-    ),
+    typer.Option("--encoder", help=f"Frozen encoder: {', '.join(ENCODERS)}.", autocompletion=one_of(ENCODERS)),
 ]
 Methods = Annotated[
     str | None, typer.Option("--methods", help=METHODS_HELP, autocompletion=several_of(["all", *LEARNERS]))
@@ -62,7 +60,7 @@ Log = Annotated[
     list[str] | None,
     typer.Option(
         "--log",
-        help="csv, tensorboard, mlflow, wandb: one or several, into OUT/logs.",
+        help=f"{', '.join(LOGGERS)}: one or several, into OUT/logs.",
         autocompletion=several_of(LOGGERS),
     ),
 ]

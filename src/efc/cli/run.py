@@ -51,12 +51,12 @@ def run_command(
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers. Default: 100,100.")] = None,
     activation: Annotated[
-        str | None, typer.Option(help="relu, softplus, tanh or sigmoid.", autocompletion=one_of(ACTIVATIONS))
+        str | None, typer.Option(help=f"{', '.join(ACTIVATIONS)}.", autocompletion=one_of(ACTIVATIONS))
     ] = None,
     solver: Annotated[
         str | None,
         typer.Option(
-            help="EFC's solver: relaxation, fixed_point, anderson, newton or steady_state.",
+            help=f"EFC's solver: {', '.join(SOLVERS)}.",
             autocompletion=one_of(SOLVERS),
         ),
     ] = None,

@@ -22,6 +22,8 @@ class Column:
     hidden: tuple[int, ...]
     epochs: int
     activation: str = "relu"
+    papers: bool = True
+    """Whether the paper has such a column, with this encoder and this network."""
     wide: bool = False
     """Whether it asks what width does: other lines, and only when it is named."""
 
@@ -33,7 +35,7 @@ class Column:
 COLUMNS = {
     "mnist": Column("mnist", "none", 5, 2, (100, 100), 10),
     "cifar10-resnet18": Column("cifar10", "resnet18", 5, 2, (100,), 10),
-    "cifar10-efficientnet-lite0": Column("cifar10", "efficientnet-lite0", 5, 2, (100,), 10),
+    "cifar10-efficientnet-lite0": Column("cifar10", "efficientnet-lite0", 5, 2, (100,), 10, papers=False),
     "tiny-imagenet-resnet18": Column("tiny-imagenet", "resnet18", 10, 20, (1000,), 5),
     "mnist-wide": Column("mnist", "none", 5, 2, (1000,), 10, wide=True),
     "cifar10-resnet18-wide": Column("cifar10", "resnet18", 5, 2, (2000,), 10, "softplus", wide=True),

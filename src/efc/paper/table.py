@@ -143,7 +143,7 @@ class Cell:
 def _is_papers(entry: Entry) -> bool:
     """Whether the paper has this cell: its methods, its encoder, no head of ours, no variants."""
     plain = not entry.line.preset and not entry.line.changes and entry.line.head in ("random", "least_squares")
-    return plain and entry.column != "cifar10-efficientnet-lite0" and not COLUMNS[entry.column].wide
+    return plain and COLUMNS[entry.column].papers and not COLUMNS[entry.column].wide
 
 
 @dataclass(frozen=True)
