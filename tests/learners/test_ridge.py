@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 
 from efc.learners.ridge import RidgeMoments
@@ -60,3 +62,32 @@ def test_a_feature_that_never_varies_from_zero_gets_no_weight() -> None:
     W, _ = RidgeMoments(2, 3, 2).add([(h, Y)]).solve(0.0)
     assert torch.isfinite(W).all()
     assert W[..., 0].abs().max() < 1e-8
+
+
+def test_the_chosen_ridge_is_that_of_generalised_cross_validation() -> None:
+    """Against the definition, with the samples' hat matrix, for more and for fewer samples than features."""
+    for n, d in ((60, 8), (20, 40)):
+        rng = np.random.default_rng(n)
+        h = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-1, 1, d)
+        Y = np.eye(3)[(h[:, 0] + rng.normal(size=n) > 0).astype(int) + (h[:, 1] > 0)]
+        moments = RidgeMoments(1, d, 3).add([(torch.tensor(h)[None], torch.tensor(Y)[None])])
+        ridge, error = moments.cross_validated()
+        h1 = np.hstack([h, np.ones((n, 1))])
+
+        def gcv(strength: float, h1: np.ndarray = h1, Y: np.ndarray = Y, n: int = n) -> float:
+            H = h1 @ np.linalg.solve(h1.T @ h1 + strength * n * np.eye(h1.shape[1]), h1.T)
+            return float(n * ((Y - H @ Y) ** 2).sum() / (n - np.trace(H)) ** 2)
+
+        tried = 10 ** np.linspace(-6, 2, 33)
+        values = [gcv(strength) for strength in tried]
+        assert float(error) == pytest.approx(min(values), rel=1e-4)
+        assert float(ridge) == pytest.approx(float(tried[int(np.argmin(values))]), rel=1e-6)
+
+
+def test_the_error_is_that_on_the_samples() -> None:
+    rng = np.random.default_rng(0)
+    h, V = rng.normal(size=(30, 4)), rng.normal(size=(5, 3))
+    Y = np.eye(3)[rng.integers(3, size=30)]
+    moments = RidgeMoments(1, 4, 3).add([(torch.tensor(h)[None], torch.tensor(Y)[None])])
+    expected = ((np.hstack([h, np.ones((30, 1))]) @ V - Y) ** 2).sum()
+    assert float(moments.error(torch.tensor(V)[None])) == pytest.approx(expected)

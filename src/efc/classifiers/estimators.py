@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from efc.classifiers.diagnosis import TaskFacts, findings, warn, warn_far
 from efc.classifiers.file_format import describe_labels, read, restore_labels, write
-from efc.classifiers.growing import Growing, Setup
+from efc.classifiers.growing import Growing, Setup, usual_options
 from efc.errors import EFCError
 
 Array = NDArray[Any]
@@ -157,8 +157,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _setup(self, n_features: int, seed: int) -> Setup:
         sizes = self.hidden_layer_sizes
-        inputs = "standardised" if self.standardise else "raw"
-        options: dict[str, object] = {"inputs": inputs, "drift": "checked"} | dict(self.options or {})
+        options: dict[str, object] = usual_options(self.standardise) | dict(self.options or {})
         for argument, name in self.named.items():
             if name in options:
                 raise EFCError(f"options: {name} is given as the argument {argument}")

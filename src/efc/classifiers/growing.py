@@ -15,7 +15,7 @@ from efc.core.activations import ACTIVATIONS
 from efc.core.network import Parameters, forward
 from efc.environment import pick_device
 from efc.errors import EFCError, choose
-from efc.learners import Learner, Options, TaskData, find_learner
+from efc.learners import GradientLearner, Learner, Options, TaskData, find_learner
 from efc.learners.base import CHUNK
 from efc.learners.options import Values
 from efc.learners.state import Generators
@@ -93,6 +93,11 @@ def usual_head(method: str) -> str:
     """The head policy of whoever names none: the one that follows the features, where the method takes it."""
     learner = find_learner(method)
     return "input_compensated" if "input_compensated" in learner.heads else learner.shipped_head
+
+
+def usual_options(standardise: bool) -> dict[str, object]:
+    """The options of whoever names none: for data of any scale, and features that are kept only if they help."""
+    return {"inputs": "standardised" if standardise else "raw", "drift": "checked", "skip": "on"}
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
@@ -179,16 +184,19 @@ class Growing:
         """Returns the share of samples without equilibrium, where there is such a thing."""
         setup = self.setup
         unsettled: list[Tensor] = []
-        steps = setup.epochs * -(-len(y) // setup.batch_size)
-        task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps)
+        held = held_out(y, generators) if setup.checked_options().drift == "checked" else None
+        shown = torch.arange(len(y), device=y.device) if held is None else (~held).nonzero().flatten()
+        steps = setup.epochs * -(-len(shown) // setup.batch_size)
+        task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps, held=held)
         learner.begin_task(task)
         for _ in range(setup.epochs if learner.takes_steps else 0):
-            for index in batches(len(y), setup.batch_size, generators.each, y.device):
+            for some in batches(len(shown), setup.batch_size, generators.each, y.device):
+                index = shown[some]
                 statistics = learner.step(x[index], y[index])
                 if "unsettled" in statistics:
                     unsettled.append(statistics["unsettled"].sum())
         learner.end_task(task)
-        return float(torch.stack(unsettled).sum()) / (setup.epochs * len(y)) if unsettled else None
+        return float(torch.stack(unsettled).sum()) / (setup.epochs * len(shown)) if unsettled else None
 
     def _continued(self, n_outputs: int) -> Learner:
         """A new learner with that many outputs that knows what the present one does."""
@@ -210,12 +218,11 @@ class Growing:
         In float32 it does, in the last digits, because a matrix product sums differently for other sizes.
         """
         learner = self.learner
-        if learner is None or type(learner).logits is not Learner.logits:
+        if learner is None or type(learner).logits not in (Learner.logits, GradientLearner.logits):
             return torch.cat([self.logits(part, task).double().cpu() for part in x.split(CHUNK)])
         theta = Parameters(*(tuple(t.double() for t in group) for group in learner.layers))
         ready = (learner.standardised(part.to(self.device), torch.float64)[None] for part in x.split(CHUNK))
-        parts = [forward(theta, learner.sigma, part).z[0].cpu() for part in ready]
-        z = torch.cat(parts)
+        z = torch.cat([_outputs(learner, theta, part).cpu() for part in ready])
         return z if task is None else z.masked_fill(~self._members(task), float("-inf"))
 
     def _members(self, task: int) -> Tensor:
@@ -254,9 +261,8 @@ class Growing:
         generators.load_state_dict({"generators": state["generators"]})
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks = [row.nonzero().flatten().tolist() for row in tasks]
-        self.counts = (
-            state["counts"].cpu().clone() if "counts" in state else torch.zeros(tasks.shape[1], dtype=torch.long)
-        )
+        nothing = torch.zeros(tasks.shape[1], dtype=torch.long)  # files of early versions do not say
+        self.counts = state.get("counts", nothing).cpu().clone()
 
     def __getstate__(self) -> Pickled:
         return {"setup": self.setup, "state": self.state_dict()}
@@ -264,6 +270,29 @@ class Growing:
     def __setstate__(self, given: Pickled) -> None:
         self.setup = given["setup"]
         self.load_state_dict(given["state"])
+
+
+def _outputs(learner: Learner, theta: Parameters, x: Tensor) -> Tensor:
+    """(B, outputs) for inputs (1, B, d) as the network gets them, with parameters of their precision."""
+    z = forward(theta, learner.sigma, x).z
+    if isinstance(learner, GradientLearner):
+        beside = learner.head_policy.beside(x, slice(0, z.shape[-1]))
+        z = z if beside is None else z + beside
+    return z[0]
+
+
+HELD = 0.2
+"""The share of a task's samples that no step is taken on where its features are checked."""
+
+
+def held_out(y: Tensor, generators: Generators) -> Tensor | None:
+    """(N,): a fifth of every class's samples, drawn by chance; None where that would leave too few to say anything."""
+    found = torch.zeros(len(y), dtype=torch.bool, device=y.device)
+    for output in y.unique().tolist():
+        members = (y == output).nonzero().flatten()
+        drawn = torch.randperm(len(members), generator=generators.each[0])[: int(HELD * len(members))]
+        found[members[drawn.to(members.device)]] = True
+    return found if int(found.sum()) >= 10 else None
 
 
 def membership(tasks: Sequence[Sequence[int]], n_outputs: int) -> Tensor:

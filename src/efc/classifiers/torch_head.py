@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from efc.classifiers.diagnosis import findings, warn
-from efc.classifiers.growing import Growing, Setup, usual_head
+from efc.classifiers.growing import Growing, Setup, usual_head, usual_options
 from efc.errors import EFCError
 
 
@@ -65,7 +65,7 @@ class EFCHead(nn.Module):
             batch_size=batch_size,
             seed=seed,
             device=str(device),
-            options={"inputs": "standardised" if standardise else "raw", "drift": "checked"} | dict(options or {}),
+            options={**usual_options(standardise), **(options or {})},
         )
         self.growing = Growing(setup)
         self._classes: list[int] = []

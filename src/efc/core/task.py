@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -21,5 +21,11 @@ class TaskData:
     """Outputs that appear for the first time; empty when the task brings none."""
     steps: int
     """Training steps to come, for the learning-rate schedule."""
+    held: Tensor | None = None
+    """(N,): samples that no step is taken on, to tell whether the steps were of any use; None: all are stepped on."""
     groups: tuple[slice, ...] = ()
     """Where data of several tasks come together: the outputs each sample is asked about are its own task's."""
+
+    def part(self, chosen: Tensor) -> TaskData:
+        """The task with some of its samples, (N,) chosen."""
+        return replace(self, x=self.x[chosen], y=self.y[chosen], held=None)

@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from efc.core.network import forward
 from efc.core.task import TaskData
 from efc.learners.base import Learner
 from efc.learners.head_policies import HEADS, POLICIES
@@ -94,6 +95,12 @@ class GradientLearner(Learner):
         super().end_task(task)
         if self.remembered is not None:
             self.remembered.consolidate(task)
+
+    def logits(self, x: Tensor, classes: slice) -> Tensor:
+        x = self._with_runs(x)
+        z = forward(self.layers.active(classes), self.sigma, x).z
+        beside = self.head_policy.beside(x, classes)
+        return z if beside is None else z + beside
 
     def parts(self) -> dict[str, Part]:
         found = super().parts() | {"optimiser": self.optimiser, "head": self.head_policy}

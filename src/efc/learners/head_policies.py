@@ -66,6 +66,10 @@ class HeadPolicy(Stored):
         """A task has been learned, its data are still there."""
         return None
 
+    def beside(self, x: Tensor, classes: slice) -> Tensor | None:
+        """What is added to the outputs ``classes`` for inputs x (R, B, d_0) as the network gets them; None: nothing."""
+        return None
+
     def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
         """Moments of the task's features as the network makes them now, with one-hot targets over ``classes``."""
         me = self.learner
@@ -144,7 +148,11 @@ class AnalyticHead(HeadPolicy):
 
     def end(self, task: TaskData) -> None:
         self.total = self.moments(task, self._all()).merge(self.total)
-        self._solve(task, self.kept())
+        self._solve(task, self._read(self.total))
+
+    def _read(self, moments: RidgeMoments) -> RidgeMoments:
+        """The moments of what the head reads."""
+        return moments
 
     def chosen(self, moments: RidgeMoments) -> Tensor:
         return moments.best_ridge()
@@ -212,8 +220,8 @@ class CompensatedHead(AnalyticHead):
         super().end(task)
 
     def _drift(self, task: TaskData) -> tuple[Tensor, Tensor, Tensor]:
-        """W (R, d, .) and b (R, d) of the change of the features since the task began; what they leave of it, (R, d, d),
-        its mean products."""
+        """W (R, d, .) and b (R, d) of the change of the features since the task began, and the mean products (R, d, d)
+        of what they leave of it."""
         me = self.learner
         old, found = me.layout.views(self.before), self._empty(me.layout.sizes[-2])
         squares = torch.zeros((), dtype=torch.float64, device=me.theta.device)
@@ -229,30 +237,37 @@ class CompensatedHead(AnalyticHead):
         return W, b, left / found.n
 
     def _check(self, task: TaskData) -> None:
-        """Keep the features that the task has trained where the head's cross-validated error is lower with them.
+        """Keep the features that the task has trained where the head errs less with them.
 
-        Error over all tasks: the old ones' moments follow the drift, and what the drift's fit leaves over on the task's
-        data is counted as noise on theirs.
+        It is fitted to the samples that were stepped on and to the old tasks' moments, and its squared error is that on
+        the samples that were held out and, from the moments, on the old tasks. These follow the drift of the features,
+        and what the drift's fit leaves over on the task's data is counted as noise on theirs. Where nothing was held
+        out there is nothing to vouch for the features: they are taken back.
         """
         me = self.learner
-        trained = me.theta.clone()
-        total = self.total.copy()
-        if bool(total.n > 0):
-            W, b, left = self._drift(task)
-            total.carry(W, b)
-            last = slice(-1 - left.shape[-1], -1)
-            total.A[:, last, last] += total.n * left
-        _, with_them = self._read(self.moments(task, self._all()).merge(total)).cross_validated()
-        me.theta.copy_(self.before)
-        _, without = self._read(self.moments(task, self._all()).merge(self.total)).cross_validated()
-        better = with_them < without
+        trained, total = me.theta.clone(), self.total.copy()
+        better = torch.zeros(me.runs, dtype=torch.bool, device=me.theta.device)
+        if task.held is not None and bool(task.held.any()):
+            if bool(total.n > 0):
+                W, b, left = self._drift(task)
+                total.carry(W, b)
+                last = slice(-1 - left.shape[-1], -1)
+                total.A[:, last, last] += total.n * left
+            with_them = self._error(task, task.held, total)
+            me.theta.copy_(self.before)
+            better = with_them < self._error(task, task.held, self.total)
         me.theta.copy_(torch.where(better[:, None], trained, self.before))
         keep = better[:, None, None]
         self.total.A, self.total.T = torch.where(keep, total.A, self.total.A), torch.where(keep, total.T, self.total.T)
 
-    def _read(self, moments: RidgeMoments) -> RidgeMoments:
-        """The moments of what the head reads."""
-        return moments
+    def _error(self, task: TaskData, held: Tensor, total: RidgeMoments) -> Tensor:
+        """(R,): the squared error of a head with the present features, on held-out samples and old tasks."""
+        old = self._read(total)
+        together = self._read(self.moments(task.part(~held), self._all()).merge(total))
+        W, b = together.solve(self.ridge(together))
+        V = torch.cat([W, b.unsqueeze(-1)], -1).transpose(1, 2)
+        new = self._read(self.moments(task.part(held), self._all()))
+        return new.error(V) * (len(held) / float(held.sum())) + old.error(V)
 
     def _take_in(self, found: RidgeMoments, x: Tensor, h: Tensor, Y: Tensor) -> None:
         """Add samples with inputs x (R, B, d_0), features h and targets Y to such moments."""
@@ -285,11 +300,41 @@ class InputCompensatedHead(CompensatedHead):
         change.moments(self.total.A)
         change.moments(self.total.T, symmetric=False)
 
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.skips = learner.options.skip == "on"
+        d, C = learner.layout.sizes[0], learner.layout.sizes[-1]
+        self.direct = learner.theta.new_zeros(learner.runs, C if self.skips else 0, d)
+        """The head's weights of the inputs."""
+
+    def begin(self, task: TaskData) -> None:
+        self.direct.zero_()  # the features are trained as if they were all there is
+        super().begin(task)
+
+    def beside(self, x: Tensor, classes: slice) -> Tensor | None:
+        return torch.matmul(x, self.direct[:, classes].transpose(1, 2).to(x.dtype)) if self.skips else None
+
+    def write(self, moments: RidgeMoments, classes: slice, targets: slice = slice(None)) -> None:
+        me, d = self.learner, self.learner.layout.sizes[-2]
+        W, b = moments.solve(self.ridge(moments), targets)
+        me.layers.weights[-1][:, classes] = W[..., -d:].to(me.theta.dtype)
+        me.layers.biases[-1][:, classes] = b.to(me.theta.dtype)
+        if W.shape[-1] > d:
+            self.direct[:, classes] = W[..., :-d].to(me.theta.dtype)
+
     def kept(self) -> RidgeMoments:
-        return self._read(self.total)
+        return self.total.of_last(self.learner.layout.sizes[-2])
 
     def _read(self, moments: RidgeMoments) -> RidgeMoments:
-        return moments.of_last(self.learner.layout.sizes[-2])
+        return moments if self.skips else moments.of_last(self.learner.layout.sizes[-2])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return super().state_dict() | ({"direct": self.direct} if self.skips else {})
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        if self.skips:
+            self.direct = state["direct"].to(self.direct.device, self.direct.dtype, copy=True)
 
     def moments(self, task: TaskData, classes: slice) -> RidgeMoments:
         me = self.learner

@@ -148,8 +148,9 @@ class Options:
         rank: leading directions of a layer's activity that are remembered; 0: all.
         ridge: of the heads that are solved for, per sample; 0: by generalised cross-validation where the moments of all
             tasks are kept, 1e-4 in the ``least_squares`` head.
-        drift: ``trusted``, or ``checked``: the features that a task has trained are kept only if the head's
-            cross-validated error over all tasks is lower with them (compensated heads).
+        drift: ``trusted``, or ``checked``: the features that a task has trained are kept only if the head errs less
+            with them on samples that were held out (compensated heads).
+        skip: ``on``: the head reads the inputs beside the features (``input_compensated``).
         drift_ridge: of the features' drift, per sample (compensated heads).
     """
 
@@ -181,8 +182,9 @@ class Options:
     drift: str = choice(
         "trusted",
         ("trusted", "checked"),
-        doc="checked: a task's features are kept if cross-validation vouches for them",
+        doc="checked: a task's features are kept if held-out samples vouch for them",
     )
+    skip: str = choice("off", ("off", "on"), doc="on: the head reads the inputs, too (input_compensated)")
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
     def __new__(cls, *args: object, **given: object) -> Self:

@@ -82,7 +82,7 @@ class RidgeMoments(Stored):
         return self.cross_validated()[0].reshape(-1, 1, 1)
 
     def cross_validated(self) -> tuple[Tensor, Tensor]:
-        """The ridge (R,) of the least error by generalised cross-validation, and that error (R,) per sample; one-hot targets.
+        """The ridge (R,) of the least error by generalised cross-validation, and that error (R,), for one-hot targets.
 
         With ``A = U diag(w) U^T`` and ``u = diag(w)^-1/2 U^T T`` the squared residuals are
         ``N - |u|^2 + sum (q u)^2``, because every sample's target has the square one, and the degrees of freedom that
@@ -101,6 +101,11 @@ class RidgeMoments(Stored):
         left = (n - real.sum(-1)).clamp_min(0.0) + torch.where(real, q, 0.0).sum(-1)
         error, best = (n * residuals / left.square()).min(0)
         return (ridges[:, 0, 0] / n)[best], torch.where(finite[:, 0, 0], error, float("inf"))
+
+    def error(self, V: Tensor) -> Tensor:
+        """(R,): the summed squared error of weights V (R, d + 1, C) on the samples these are the moments of; one-hot
+        targets."""
+        return self.n - 2 * (V * self.T).sum((1, 2)) + (V * torch.bmm(self.A, V)).sum((1, 2))
 
     def solve(self, ridge: Tensor | float, targets: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Weights (R, C, d) and biases (R, C) for some or all of the targets; ``ridge`` may be (R, 1, 1).

@@ -82,7 +82,7 @@ class Stream:
         every = slice(0, tasks[-1].outputs.stop)
         groups = tuple(task.outputs for task in tasks) if self.scenario == "task" else (every,)
         x, y = torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])
-        return TaskData(x, y, every, every, steps, groups)
+        return TaskData(x, y, every, every, steps, groups=groups)
 
     def to(self, device: torch.device | str) -> Stream:
         """The same stream with its data on ``device``."""

@@ -1,0 +1,76 @@
+"""Heads that choose their ridge, read the inputs too, and take back features that do not help."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from efc.core.task import TaskData
+from efc.learners import SGD, EFCOptions, Options
+from efc.learners.efc import EFC
+
+
+def linear_task(new: slice, seed: int, n: int = 60) -> TaskData:
+    """Labels that are a linear function of thirty inputs: few random units cannot follow it, the inputs can."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 30, generator=generator, dtype=torch.float64)
+    side = (x @ torch.randn(30, generator=torch.Generator().manual_seed(9), dtype=torch.float64)) > 0
+    return TaskData(x, new.start + side.long(), active=slice(0, new.stop), new=new, steps=4)
+
+
+def accuracy(learner: SGD, task: TaskData) -> float:
+    return float((learner.logits(task.x, task.new)[0].argmax(-1) == task.y - task.new.start).double().mean())
+
+
+def test_a_head_that_reads_the_inputs_is_at_least_linear() -> None:
+    def learned(skip: str) -> float:
+        learner = SGD((30, 3, 2), [0], Options(skip=skip), head="input_compensated", dtype=torch.float64)
+        task = linear_task(slice(0, 2), 0, 300)
+        learner.begin_task(task)
+        learner.end_task(task)
+        return accuracy(learner, linear_task(slice(0, 2), 1, 300))
+
+    assert learned("on") > 0.9
+    assert learned("off") < 0.8
+
+
+def test_what_it_reads_comes_back_from_a_state() -> None:
+    def make() -> SGD:
+        return SGD((30, 3, 2), [0], Options(skip="on"), head="input_compensated", dtype=torch.float64)
+
+    learner, task = make(), linear_task(slice(0, 2), 0)
+    learner.begin_task(task)
+    learner.end_task(task)
+    again = make()
+    again.load_state_dict({key: value.clone() for key, value in learner.state_dict().items()})
+    torch.testing.assert_close(again.logits(task.x, slice(0, 2)), learner.logits(task.x, slice(0, 2)))
+
+
+@pytest.mark.parametrize("sense", [True, False])
+def test_features_are_kept_if_held_out_samples_vouch_for_them(sense: bool) -> None:
+    """Labels that few random units cannot follow, and labels by chance, which can only be learned by heart."""
+    options = EFCOptions(lr=3e-3, drift="checked", pull=0.0, beta=0.0)
+    learner = EFC((30, 10, 2), [0], options, head="input_compensated", dtype=torch.float64)
+    full, held = linear_task(slice(0, 2), 0, 200), torch.arange(200) % 5 == 0
+    y = full.y if sense else torch.randint(2, (200,), generator=torch.Generator().manual_seed(1))
+    task = TaskData(full.x, y, full.active, full.new, steps=600, held=held)
+    learner.begin_task(task)
+    before = learner.theta[:, :300].clone()
+    shown = task.part(~held)
+    for at in range(600):
+        some = torch.arange(at * 32, at * 32 + 32) % 160
+        learner.step(shown.x[some][None], shown.y[some][None])
+    assert not torch.equal(learner.theta[:, :300], before)
+    learner.end_task(task)
+    assert torch.equal(learner.theta[:, :300], before) != sense
+
+
+def test_features_are_taken_back_where_nothing_was_held_out() -> None:
+    learner = EFC((30, 5, 2), [0], EFCOptions(drift="checked"), head="input_compensated", dtype=torch.float64)
+    task = linear_task(slice(0, 2), 0)
+    learner.begin_task(task)
+    before = learner.theta[:, : 5 * 30].clone()
+    learner.step(task.x[None], task.y[None])
+    assert not torch.equal(learner.theta[:, : 5 * 30], before)
+    learner.end_task(task)
+    assert torch.equal(learner.theta[:, : 5 * 30], before)
