@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from efc import ContinualClassifier, EFCClassifier, EFCError
 from efc.learners import LEARNERS
 
+pytestmark = pytest.mark.filterwarnings("ignore::efc.errors.EFCWarning")  # what is told is tested by test_diagnosis
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (20,), "epochs": 3, "random_state": 0}
 
 
@@ -187,7 +188,7 @@ def test_mistakes_are_told_and_change_nothing() -> None:
 
 
 def test_training_can_be_changed_between_tasks_but_not_the_network() -> None:
-    classifier = EFCClassifier(**QUICK).partial_fit(*blobs([0, 1]))
+    classifier = EFCClassifier(**QUICK, options={"drift": "trusted"}).partial_fit(*blobs([0, 1]))
     same = copy.deepcopy(classifier).partial_fit(*blobs([2, 3]))
     other = copy.deepcopy(classifier).set_params(learning_rate=1e-2, epochs=9).partial_fit(*blobs([2, 3]))
     x, _ = blobs([0, 1, 2, 3], seed=1)
@@ -242,6 +243,7 @@ def test_a_method_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "tethered.py"
     file.write_text("""
 from efc.learners import SGD, Stored
+
 
 class Before(Stored):
     stored = ("theta",)

@@ -15,6 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from efc import EFCError, EFCHead
 from efc.learners import LEARNERS
 
+pytestmark = pytest.mark.filterwarnings("ignore::efc.errors.EFCWarning")  # what is told is tested by test_diagnosis
+
 
 def blobs(classes: list[int], per_class: int = 15, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Well separated classes in six dimensions, shuffled."""

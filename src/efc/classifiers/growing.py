@@ -256,7 +256,7 @@ class Growing:
             own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
             take_over(learner, own, tasks.shape[1])
             if learner.joint:
-                kept = (state["kept.x"].to(learner.theta), state["kept.y"].to(learner.theta.device))
+                kept = (state["kept.x"].to(learner.theta.device), state["kept.y"].to(learner.theta.device))
         generators = Generators([self.setup.seed], purpose=1)
         generators.load_state_dict({"generators": state["generators"]})
         self.learner, self.generators, self.kept = learner, generators, kept

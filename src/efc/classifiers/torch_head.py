@@ -94,7 +94,7 @@ class EFCHead(nn.Module):
         """
         batches = [(self._checked(x).detach(), _checked_labels(y)) for x, y in _pairs(data)]
         if sum(len(labels) for _, labels in batches) == 0:
-            raise EFCError("learn_task: there are no samples")
+            raise EFCError("learn_task: the loader gave no samples")
         if any(len(features) != len(labels) for features, labels in batches):
             raise EFCError("learn_task: a batch has not as many labels as features")
         x, y = torch.cat([features for features, _ in batches]), torch.cat([labels for _, labels in batches])
