@@ -173,8 +173,7 @@ class Growing:
             kept = (x, y)
         with few_threads(learner, setup.batch_size):
             unsettled = self._train(learner, x, y, new, generators)
-        if not bool(torch.isfinite(learner.theta).all()):
-            raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
+        _check_finite(learner)
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks, self.counts = [*self.tasks, outputs], before + brought
         some = subset(len(given[1])).to(given[1].device)
@@ -195,6 +194,7 @@ class Growing:
                 statistics = learner.step(x[index], y[index])
                 if "unsettled" in statistics:
                     unsettled.append(statistics["unsettled"].sum())
+        _check_finite(learner)  # before features that are no good are taken back without a word
         learner.end_task(task)
         return float(torch.stack(unsettled).sum()) / (setup.epochs * len(shown)) if unsettled else None
 
@@ -270,6 +270,11 @@ class Growing:
     def __setstate__(self, given: Pickled) -> None:
         self.setup = given["setup"]
         self.load_state_dict(given["state"])
+
+
+def _check_finite(learner: Learner) -> None:
+    if not bool(torch.isfinite(learner.theta).all()):
+        raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
 
 
 def _outputs(learner: Learner, theta: Parameters, x: Tensor) -> Tensor:

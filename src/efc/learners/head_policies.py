@@ -85,7 +85,7 @@ class HeadPolicy(Stored):
 
     def chosen(self, moments: RidgeMoments) -> Tensor:
         """The ridge where none is given."""
-        return moments.n.new_full((1, 1, 1), USUAL)
+        return self.learner.theta.new_full((1, 1, 1), USUAL).double()
 
     def write(self, moments: RidgeMoments, classes: slice, targets: slice = slice(None)) -> None:
         """Put the solution for ``targets`` into the rows ``classes`` of the head."""

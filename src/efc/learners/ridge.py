@@ -95,7 +95,7 @@ class RidgeMoments(Stored):
         real = w > w[:, -1:] * w.shape[1] * torch.finfo(w.dtype).eps
         seen = torch.bmm(U.transpose(1, 2), torch.where(finite, self.T, 0.0)).square().sum(-1)
         u = torch.where(real, seen / w.clamp_min(1e-300), 0.0)
-        ridges = torch.logspace(-8, 2, 41, dtype=torch.float64, device=w.device)[:, None, None] * n
+        ridges = torch.logspace(-8, 0, 33, dtype=torch.float64, device=w.device)[:, None, None] * n
         q = ridges / (torch.where(real, w, 1.0) + ridges)
         residuals = (n - u.sum(-1)).clamp_min(0.0) + (q.square() * u).sum(-1)
         left = (n - real.sum(-1)).clamp_min(0.0) + torch.where(real, q, 0.0).sum(-1)
