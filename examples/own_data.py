@@ -20,23 +20,18 @@ x, y = load_wine(return_X_y=True)
 names = np.array(["barolo", "grignolino", "barbera"])  # labels may be texts
 x_train, x_test, y_train, y_test = train_test_split(x, names[y], test_size=0.4, random_state=0, stratify=y)
 
-# Inputs should be of about unit size. The scale is taken from the first arrival, which is all there is by then, and
-# kept: what was learned on one scale is worth nothing on another.
-first = x_train[y_train == "barolo"]
-mean, std = first.mean(0), first.std(0)
-
 
 def arrive(label: str) -> None:
     """One day's work: nothing but the file is left of the days before."""
     classifier = EFCClassifier.load(FILE) if FILE.exists() else EFCClassifier(random_state=0)
     mine = y_train == label
-    classifier.partial_fit((x_train[mine] - mean) / std, y_train[mine])
+    classifier.partial_fit(x_train[mine], y_train[mine])
     classifier.save(FILE)
 
     # A number to trust: held-out samples of all classes met so far, not of today's alone; how far chance may have
     # moved it; and each class by itself, since a mean hides one that is forgotten.
     met = np.isin(y_test, classifier.classes_)
-    right = classifier.predict((x_test[met] - mean) / std) == y_test[met]
+    right = classifier.predict(x_test[met]) == y_test[met]
     error = 100 * right.std() / np.sqrt(len(right))
     each = ", ".join(f"{name} {100 * right[y_test[met] == name].mean():.0f} %" for name in classifier.classes_)
     print(f"after {label}: {100 * right.mean():.1f} ± {error:.1f} % of {len(right)} held-out samples ({each})")

@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from efc import ContinualClassifier, EFCClassifier, EFCError
+from efc.classifiers.file_format import read, write
 from efc.learners import LEARNERS
 
 pytestmark = pytest.mark.filterwarnings("ignore::efc.errors.EFCWarning")  # what is told is tested by test_diagnosis
@@ -315,3 +316,19 @@ def test_pipeline_grid_search_and_pickle() -> None:
 def test_importing_efc_does_not_import_scikit_learn() -> None:
     code = "import sys, efc; assert 'sklearn' not in sys.modules; efc.EFCClassifier; assert 'sklearn' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_file_of_version_0_1_goes_on_as_it_began(tmp_path: Path) -> None:
+    """Its description knows nothing of standardised inputs: it has none, nor what came with them."""
+    before = {"drift": "trusted", "skip": "off", "ridge": 1e-4}
+    classifier = EFCClassifier(**QUICK, standardise=False, options=before).partial_fit(*blobs([0, 1]))
+    classifier.save(tmp_path / "new.safetensors")
+    state, about = read(tmp_path / "new.safetensors")
+    about["parameters"] |= {"options": None}
+    del about["parameters"]["standardise"], about["format"]
+    write(tmp_path / "old.safetensors", state, about)
+    loaded = EFCClassifier.load(tmp_path / "old.safetensors")
+    for one in (loaded, classifier):
+        one.partial_fit(*blobs([2, 3]))
+    x, _ = blobs([0, 1, 2, 3], seed=1)
+    assert np.array_equal(loaded.decision_function(x), classifier.decision_function(x))

@@ -140,7 +140,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         state, about = read(Path(path))
         if about["estimator"] != cls.__name__:
             raise EFCError(f"{path}: this is a saved {about['estimator']}, not a {cls.__name__}")
-        found = cls(**about["parameters"] | ({} if device is None else {"device": device}))
+        parameters = dict(about["parameters"])
+        if "standardise" not in parameters:  # a file of version 0.1: it goes on as it began
+            before = {"drift": "trusted", "skip": "off", "ridge": 1e-4}
+            parameters |= {"standardise": False, "options": before | dict(parameters["options"] or {})}
+        found = cls(**parameters | ({} if device is None else {"device": device}))
         if isinstance(found.hidden_layer_sizes, list):  # JSON knows no tuples
             found.hidden_layer_sizes = tuple(found.hidden_layer_sizes)
         found.n_features_in_ = about["n_features"]

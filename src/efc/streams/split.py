@@ -127,7 +127,7 @@ def split(
     if tasks * classes_per_task > len(dataset.class_names):
         raise EFCError(
             f"tasks: {tasks} tasks of {classes_per_task} classes need {tasks * classes_per_task} classes, "
-            f"{dataset.name} has {len(dataset.class_names)}"
+            f"{dataset.name} has {len(dataset.class_names)}; use tasks={len(dataset.class_names) // classes_per_task}"
         )
     order = np.arange(len(dataset.class_names))
     if order_seed is not None:
