@@ -140,3 +140,9 @@ def test_small_trainings_use_one_thread_and_give_the_others_back() -> None:
     assert set(seen) == {1}
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
+
+
+def test_features_cannot_be_checked_where_nothing_is_held_out() -> None:
+    learner = SGD((6, 8, 6), [0], Options(drift="checked"))
+    with pytest.raises(EFCError, match="drift: 'checked' needs samples that are held out"):
+        Training(learner, toy_stream("class"))

@@ -93,6 +93,8 @@ class Training:
     ) -> None:
         if epochs < 1 or batch_size < 1:
             raise EFCError(f"epochs, batch_size: must be at least 1, got {epochs} and {batch_size}")
+        if learner.options.drift == "checked":
+            raise EFCError("drift: 'checked' needs samples that are held out, as classifiers do; use 'trusted' here")
         self.learner, self.stream, self.epochs, self.batch_size = learner, stream, epochs, batch_size
         self.part = choose("evaluate", evaluate, EVALUATED)
         R, T = learner.runs, len(stream.tasks)
