@@ -11,7 +11,7 @@ import torch
 from efc.classifiers.growing import Growing, Setup
 from efc.core import Parameters
 from efc.errors import EFCError
-from efc.learners import LEARNERS, SGD, Options, number
+from efc.learners import LEARNERS, SGD, EFCOptions, Options, number
 from efc.training.loop import train
 from support.learner_helpers import OPTIONS, SIZES, make
 from support.tasks import toy_stream
@@ -174,3 +174,17 @@ def test_a_variant_by_its_old_key_is_the_same_variant() -> None:
     first = Setup(SIZES[0], SIZES[1:-1], "efc", "zero", options={"preset": "paper"})
     assert first.lasting() == Setup(SIZES[0], SIZES[1:-1], "efc", "zero", options={"variant": "paper"}).lasting()
     assert first.lasting() != Setup(SIZES[0], SIZES[1:-1], "efc", "zero", options={"variant": "additive"}).lasting()
+
+
+def test_options_are_parsed_once_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[object] = []
+    original = EFCOptions.from_mapping.__func__  # type: ignore[attr-defined]
+
+    def counting(cls: type[EFCOptions], values: Any) -> EFCOptions:
+        parsed.append(values)
+        return original(cls, values)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(EFCOptions, "from_mapping", classmethod(counting))
+    growing = Growing(Setup(n_features=3, hidden=(4,), epochs=1))
+    growing.learn(torch.randn(20, 3), torch.arange(20) % 2)
+    assert len(parsed) == 1

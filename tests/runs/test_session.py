@@ -12,7 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from efc.data import Dataset
+from efc.runs import worker
+from efc.runs.config import make_config
+from efc.runs.session import Session
 
 BENCH = [
     "bench", "--methods", "sgd,si,derpp,efc,joint,full_fisher", "--head", "analytic", "--seeds", "3", "--epochs", "12",
@@ -175,3 +181,21 @@ def alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return False
+
+
+def test_data_are_loaded_once_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan after plan, as a sweep makes them: the data are read, and their checksum worked out, once."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((40, 5)), np.arange(40) % 4
+    np.savez(tmp_path / "data.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    read, summed = [], []
+    load, digest = worker.load, Dataset.digest
+    monkeypatch.setattr(worker, "load", lambda *given: read.append(given) or load(*given))
+    monkeypatch.setattr(Dataset, "digest", lambda self: summed.append(self) or digest(self))
+    quick = {"dataset": f"npz:{tmp_path / 'data.npz'}", "tasks": 2, "epochs": 1, "hidden": [4], "device": "cpu"}
+    with Session() as session:
+        for method in ("sgd", "ewc", "analytic"):
+            session.plan([make_config(quick | {"methods": method, "seeds": 1})])
+            session.compute()
+            assert len(session.results) == 1
+    assert len(read) == len(summed) == 1

@@ -70,7 +70,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y has labels that are not in classes: {strange.tolist()}")
         met = np.concatenate([met, np.setdiff1d(found, met)])
         model = self._begun(X.shape[1]) if first else self.model_
-        model.adopt(self._setup(X.shape[1], model.setup.seed))
+        if not first:
+            model.adopt(self._setup(X.shape[1], model.setup.seed))
         place = np.argsort(met)
         learned = model.learn(torch.tensor(X), torch.from_numpy(place[np.searchsorted(met[place], y)]))
         self.model_, self.classes_, self._met = model, np.union1d(known, announced), met

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import SupportsIndex, TypedDict
 
 import torch
@@ -61,18 +62,20 @@ class Setup:
         choose("head", self.head, self.learner_type.heads)
         if self.dtype not in (torch.float32, torch.float64):
             raise EFCError(f"dtype: the learner computes in float32 or float64, not {self.dtype}")
-        self.checked_options()
+        _ = self.checked  # a mistake in the options is told at once
 
     @property
     def learner_type(self) -> type[Learner]:
         return find_learner(self.method)
 
-    def checked_options(self) -> Options:
+    @cached_property
+    def checked(self) -> Options:
+        """The options, parsed once."""
         return self.learner_type.options_type.from_mapping(self.options)
 
     def lasting(self) -> dict[str, object]:
         """What must be the same from task to task."""
-        names, checked = ("n_features", "method", "head", "activation", "seed"), self.checked_options()
+        names, checked = ("n_features", "method", "head", "activation", "seed"), self.checked
         options = {key: value for key, value in checked.named(self.options).items() if key not in checked.changeable()}
         options["pull"] = checked.remembers  # with no pull at all, no activity is remembered
         return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
@@ -81,7 +84,7 @@ class Setup:
         return self.learner_type(
             (self.n_features, *self.hidden, n_outputs),
             [self.seed],
-            self.checked_options(),
+            self.checked,
             head=self.head,
             activation=self.activation,
             device=pick_device(self.device),
@@ -183,7 +186,7 @@ class Growing:
         """Returns the share of samples without equilibrium, where there is such a thing."""
         setup = self.setup
         unsettled: list[Tensor] = []
-        held = held_out(y, generators) if setup.checked_options().drift == "checked" else None
+        held = held_out(y, generators) if setup.checked.drift == "checked" else None
         shown = torch.arange(len(y), device=y.device) if held is None else (~held).nonzero().flatten()
         steps = setup.epochs * -(-len(shown) // setup.batch_size)
         task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps, held=held)
@@ -233,7 +236,7 @@ class Growing:
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> None:
         """Move to a device, and compute in ``dtype`` from now on."""
-        self.setup = Setup(**(vars(self.setup) | {"device": str(device), "dtype": dtype}))
+        self.setup = replace(self.setup, device=str(device), dtype=dtype)
         self.load_state_dict(self.state_dict())
 
     def state_dict(self) -> dict[str, Tensor]:
