@@ -110,3 +110,19 @@ def test_the_torch_head_takes_what_people_have(given: object) -> None:
 def test_the_torch_head_refuses_the_rest_in_one_sentence(data: object) -> None:
     with pytest.raises(ValueError, match=r"learn_task: expected|features: expected|labels: expected"):
         EFCHead(64, hidden=(20,), epochs=1).learn_task(data)
+
+
+def test_probabilities_are_as_often_right_as_they_say() -> None:
+    """Expected calibration error of all ten digits, in ten equal bins."""
+    x, y = load_digits(return_X_y=True)
+    classifier = EFCClassifier(random_state=0, epochs=2)
+    for first in (0, 2, 4, 6, 8):
+        mine = (y[::2] == first) | (y[::2] == first + 1)
+        classifier.partial_fit(x[::2][mine], y[::2][mine])
+    p = classifier.predict_proba(x[1::2])
+    top, right = p.max(1), p.argmax(1) == y[1::2]
+    bins = np.minimum((10 * top).astype(int), 9)
+    error = sum(abs(right[bins == k].mean() - top[bins == k].mean()) * (bins == k).mean() for k in np.unique(bins))
+    assert error < 0.05
+    assert top.mean() > 0.8
+    np.testing.assert_allclose(p.sum(1), 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -45,7 +45,7 @@ def test_growing_is_training_with_a_head_that_was_large_from_the_beginning(
     method: str, head: str, options: dict[str, Any]
 ) -> None:
     stream = toy_stream("class", dtype=torch.float64)
-    large = make(method, seeds=[1], head=head, options=setup(method, head, options=options).checked_options())
+    large = make(method, seeds=[1], head=head, options=setup(method, head, options=options).checked)
     train(large, stream, epochs=2, batch_size=8)
     growing = grown(method, head, options=options)
     assert growing.learner is not None
@@ -140,7 +140,7 @@ def test_pull_may_change_between_tasks_but_not_appear_or_vanish() -> None:
 
     for before, now in (({}, {"pull": 0.1}), ({"pull": 0.1}, {}), ({"pull": 0.1}, {"pull": 2.0}), ({"mu": 3.0}, {})):
         growing = after_one("efc", **before)
-        growing.adopt(Setup(**(vars(growing.setup) | {"options": now})))
+        growing.adopt(replace(growing.setup, options=now))
         growing.learn(task.x, task.y)
     for method, before, now in (
         ("efc", {}, {"pull": 0.0}),
@@ -149,7 +149,7 @@ def test_pull_may_change_between_tasks_but_not_appear_or_vanish() -> None:
     ):
         growing = after_one(method, **before)
         with pytest.raises(EFCError, match="options: cannot be changed between two tasks"):
-            growing.adopt(Setup(**(vars(growing.setup) | {"options": now})))
+            growing.adopt(replace(growing.setup, options=now))
 
 
 def test_an_option_of_ones_own_may_change_between_tasks_if_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +165,9 @@ def test_an_option_of_ones_own_may_change_between_tasks_if_it_says_so(monkeypatc
     task = toy_stream("class", dtype=torch.float64).tasks[0].parts["train"]
     growing = Growing(Setup(SIZES[0], SIZES[1:-1], "own", "zero", epochs=1, options={"free": 2.0}))
     growing.learn(task.x, task.y)
-    growing.adopt(Setup(**(vars(growing.setup) | {"options": {"free": 3.0}})))
+    growing.adopt(replace(growing.setup, options={"free": 3.0}))
     with pytest.raises(EFCError, match="options: cannot be changed between two tasks"):
-        growing.adopt(Setup(**(vars(growing.setup) | {"options": {"fixed": 3.0}})))
+        growing.adopt(replace(growing.setup, options={"fixed": 3.0}))
 
 
 def test_a_variant_by_its_old_key_is_the_same_variant() -> None:

@@ -74,3 +74,26 @@ def test_features_are_taken_back_where_nothing_was_held_out() -> None:
     assert not torch.equal(learner.theta[:, : 5 * 30], before)
     learner.end_task(task)
     assert torch.equal(learner.theta[:, : 5 * 30], before)
+
+
+@pytest.mark.parametrize("skip", ["off", "on"])
+def test_the_temperature_is_that_of_heads_fitted_without_each_sample(skip: str) -> None:
+    """Against one refit for every sample, by hand."""
+    options = Options(skip=skip, ridge=1e-2)
+    learner = SGD((30, 4, 2), [0], options, head="input_compensated", dtype=torch.float64)
+    task = linear_task(slice(0, 2), 0, 40)
+    learner.begin_task(task)
+    learner.end_task(task)
+    h = torch.relu(task.x @ learner.layers.weights[0][0].T + learner.layers.biases[0][0])
+    f = torch.cat([*([task.x] if skip == "on" else []), h, torch.ones(40, 1, dtype=h.dtype)], 1)
+    Y = torch.nn.functional.one_hot(task.y, 2).double()
+    answers = []
+    for k in range(40):
+        others = torch.arange(40) != k
+        A = f[others].T @ f[others] + 1e-2 * 40 * torch.eye(f.shape[1], dtype=f.dtype)
+        answers.append(f[k] @ torch.linalg.solve(A, f[others].T @ Y[others]))
+    z = torch.stack(answers)
+    tried = torch.logspace(-2.5, 0.5, 61, dtype=torch.float64)
+    losses = [torch.nn.functional.cross_entropy(z / t, task.y) for t in tried]
+    expected = tried[int(torch.stack(losses).argmin())]
+    assert float(learner.head_policy.temperature(task)) == pytest.approx(float(expected))  # type: ignore[attr-defined]

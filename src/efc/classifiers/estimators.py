@@ -101,11 +101,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike, task: int | None = None) -> Array:
         """(samples, classes): the softmax of the network's outputs, in the order of ``classes_``.
 
-        With the ``analytic`` and ``least_squares`` heads the outputs are regressions on zero and one: the order of the
-        probabilities means something, their size little.
+        With the heads that keep moments the outputs are regressions on zero and one. They are divided by a temperature
+        first, which was fitted to each task's samples as if the head had not seen them.
         """
         scores = torch.from_numpy(self._scores(X, task))
-        return np.asarray(torch.softmax(scores, 1).numpy())
+        return np.asarray(torch.softmax(scores / self.model_.temperature, 1).numpy())
 
     def decision_function(self, X: ArrayLike, task: int | None = None) -> Array:
         """The network's outputs, in the order of ``classes_``; -inf for classes not met yet, or not of the ``task``.

@@ -18,6 +18,7 @@ from efc.environment import pick_device
 from efc.errors import EFCError, choose
 from efc.learners import GradientLearner, Learner, Options, TaskData, find_learner
 from efc.learners.base import CHUNK
+from efc.learners.head_policies import AnalyticHead
 from efc.learners.options import Values
 from efc.learners.state import Generators
 from efc.training.loop import batches, few_threads
@@ -137,6 +138,8 @@ class Growing:
         """All tasks' data, for a method that is to be given them again (joint)."""
         self.counts = torch.zeros(0, dtype=torch.long)
         """Samples of each output so far."""
+        self.heat = torch.zeros(2, dtype=torch.float64)
+        """Sum over samples of their task's temperature, and their number."""
         setup.make(1)  # a mistake in the options is told before there are any data
 
     @property
@@ -179,6 +182,7 @@ class Growing:
         _check_finite(learner)
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks, self.counts = [*self.tasks, outputs], before + brought
+        self.heat = self.heat + _heat(learner, *given)
         some = subset(len(given[1])).to(given[1].device)
         return facts(brought, before, unsettled, self.exact_logits(given[0][some]), given[1][some].cpu())
 
@@ -228,6 +232,11 @@ class Growing:
         z = torch.cat([_outputs(learner, theta, part).cpu() for part in ready])
         return z if task is None else z.masked_fill(~self._members(task), float("-inf"))
 
+    @property
+    def temperature(self) -> float:
+        """By what the outputs are divided before their softmax: a mean over the tasks' samples."""
+        return float(self.heat[0] / self.heat[1]) if float(self.heat[1]) > 0 else 1.0
+
     def _members(self, task: int) -> Tensor:
         number = whole("task", task, least=0)
         if number >= len(self.tasks):
@@ -241,7 +250,8 @@ class Growing:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what comes next, as copies on the CPU."""
-        state = {"tasks": membership(self.tasks, self.n_outputs), "counts": self.counts} | self.generators.state_dict()
+        state = {"tasks": membership(self.tasks, self.n_outputs), "counts": self.counts, "heat": self.heat}
+        state |= self.generators.state_dict()
         if self.kept is not None:
             state |= {"kept.x": self.kept[0], "kept.y": self.kept[1]}
         if self.learner is not None:
@@ -266,6 +276,7 @@ class Growing:
         self.tasks = [row.nonzero().flatten().tolist() for row in tasks]
         nothing = torch.zeros(tasks.shape[1], dtype=torch.long)  # files of early versions do not say
         self.counts = state.get("counts", nothing).cpu().clone()
+        self.heat = state.get("heat", torch.zeros(2, dtype=torch.float64)).cpu().clone()
 
     def __getstate__(self) -> Pickled:
         return {"setup": self.setup, "state": self.state_dict()}
@@ -278,6 +289,18 @@ class Growing:
 def _check_finite(learner: Learner) -> None:
     if not bool(torch.isfinite(learner.theta).all()):
         raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
+
+
+def _heat(learner: Learner, x: Tensor, y: Tensor) -> Tensor:
+    """What a task adds to ``Growing.heat``; nothing where the head is not solved for."""
+    policy = learner.head_policy if isinstance(learner, GradientLearner) else None
+    if not isinstance(policy, AnalyticHead):
+        return torch.zeros(2, dtype=torch.float64)
+    some = subset(len(y)).to(y.device)
+    every = slice(0, int(learner.layout.sizes[-1]))
+    task = TaskData(x[some], y[some], active=every, new=slice(0, 0), steps=0)
+    n = float(len(y))
+    return torch.stack([n * policy.temperature(task)[0].cpu(), torch.tensor(n, dtype=torch.float64)])
 
 
 def _outputs(learner: Learner, theta: Parameters, x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
+from efc.core.moments import with_one
 from efc.core.network import forward
 from efc.learners.ridge import RidgeMoments
 from efc.learners.state import Stored
@@ -153,6 +154,32 @@ class AnalyticHead(HeadPolicy):
     def _read(self, moments: RidgeMoments) -> RidgeMoments:
         """The moments of what the head reads."""
         return moments
+
+    def temperature(self, task: TaskData) -> Tensor:
+        """(R,): by what the outputs are to be divided for their softmax to be a probability, after the task.
+
+        It is the one of the least cross-entropy on the task's samples, each as if the head had been fitted without it:
+        with ``s = f^T (A + ridge N I)^-1 f`` that head answers ``(z - s y) / (1 - s)``. No sample has to be held out.
+        """
+        kept, me = self._read(self.total), self.learner
+        strength = self.ridge(kept) * kept.n
+        L = torch.linalg.cholesky_ex(kept.A + strength * torch.eye(kept.A.shape[-1]).to(kept.A))[0]
+        rows = slice(0, int(self.seen))
+        found = []
+        for x, Y in me.passes(task, rows):
+            f = with_one(self._features(x))
+            T = torch.cholesky_solve(f.transpose(1, 2), L).transpose(1, 2)
+            own = (f * T).sum(-1, keepdim=True).clamp_max(0.999)
+            z = torch.bmm(T, kept.T[..., rows])
+            found.append(torch.stack([(z - own * Y) / (1 - own), Y.double().expand_as(z)]))
+        z, Y = torch.cat(found, 2)
+        tried = torch.logspace(-2.5, 0.5, 61, dtype=torch.float64, device=z.device)
+        losses = torch.stack([(torch.logsumexp(z / t, -1) - (z * Y).sum(-1) / t).mean(1) for t in tried])
+        return tried[losses.nan_to_num(float("inf")).argmin(0)]
+
+    def _features(self, x: Tensor) -> Tensor:
+        """What the head reads of inputs (R, B, d_0) as the network gets them."""
+        return forward(self.learner.layers, self.learner.sigma, x).r[-1]
 
     def chosen(self, moments: RidgeMoments) -> Tensor:
         return moments.best_ridge()
@@ -327,6 +354,10 @@ class InputCompensatedHead(CompensatedHead):
 
     def _read(self, moments: RidgeMoments) -> RidgeMoments:
         return moments if self.skips else moments.of_last(self.learner.layout.sizes[-2])
+
+    def _features(self, x: Tensor) -> Tensor:
+        h = super()._features(x)
+        return torch.cat([x, h], -1) if self.skips else h
 
     def state_dict(self) -> dict[str, Tensor]:
         return super().state_dict() | ({"direct": self.direct} if self.skips else {})
