@@ -310,7 +310,9 @@ def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
     assert f"efc: {says}" in done.stderr
 
 
-@pytest.mark.parametrize(("column", "lines"), [("cifar10-resnet18", LINES), ("mnist-wide", WIDE)])
+@pytest.mark.parametrize(
+    ("column", "lines"), [("cifar10-resnet18", LINES), pytest.param("mnist-wide", WIDE, marks=pytest.mark.slow)]
+)
 def test_the_paper_bench_runs_from_presets_alone(column: str, lines: list[Line], tmp_path: Path) -> None:
     """A column on a small stand-in for its features, class-IL alone."""
     rng = np.random.default_rng(0)
