@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from efc.core.linear import control_jacobian, preservation_effect, solve_gain, steady_state_u
-from efc.core.system import System, free_activity, free_slopes, sweep
+from efc.core.linear import control_jacobian, loop_jacobian, preservation_effect, solve_gain, steady_state_u
+from efc.core.system import System, free_activity, free_slopes, sent, sweep, sweep_sent
 from support.helpers import Problem
 
 FORMS = [{"feedback": "jacobian"}, {"feedback": "learned"}, {"form": "additive", "feedback": "jacobian"},
@@ -30,6 +30,41 @@ def test_the_jacobian_is_the_derivative_by_u(dynamics: dict[str, str], sizes: tu
         u = torch.zeros_like(system.free_error)
         u[..., k] = step
         difference = (compared_with_target(system, u) - compared_with_target(system, -u)) / (2 * step)
+        torch.testing.assert_close(J[..., k], difference, atol=1e-7, rtol=1e-6)
+
+
+SMOOTH = [
+    {"feedback": "jacobian", "activation": "softplus"},
+    {"feedback": "least_control", "activation": "smooth_relu"},
+    {"feedback": "least_control", "activation": "tanh"},
+    {"feedback": "least_control", "activation": "sigmoid", "output": "linear"},
+    {"feedback": "jacobian", "form": "additive", "activation": "tanh"},
+    {"feedback": "jacobian", "form": "bounded", "activation": "softplus", "output": "linear_ce"},
+]
+
+
+@pytest.mark.parametrize("dynamics", SMOOTH, ids=lambda d: "-".join(d.values()))
+@pytest.mark.parametrize("sizes", [(5, 4), (5, 6, 4), (5, 6, 7, 3, 4)])
+def test_the_loop_jacobian_is_the_derivative_of_a_whole_sweep(dynamics: dict[str, str], sizes: tuple[int, ...]) -> None:
+    """By all that goes round: ``u`` and what layers 2..L-1 send down, at a state where nothing is small."""
+    system = Problem(sizes=sizes, R=2, B=3, kappa=0.7, beta=0.3, lam=1.0, dynamics=dynamics).system()
+    widths = [sizes[-1], *sizes[2:-1]]
+    state = torch.randn(2, 3, sum(widths), generator=torch.Generator().manual_seed(1), dtype=torch.float64).mul_(0.3)
+    state = state.to(system.kappa.device)
+
+    def answer(v: Tensor) -> Tensor:
+        u, *signals = v.split(widths, -1)
+        activity = sweep_sent(system, u, signals)
+        return torch.cat([system.kappa * activity.error, *sent(activity)], -1)
+
+    u, *signals = state.split(widths, -1)
+    J = loop_jacobian(system, sweep_sent(system, u, signals), u)
+    step = 1e-6
+    for k in range(sum(widths)):
+        ahead, behind = state.clone(), state.clone()
+        ahead[..., k] += step
+        behind[..., k] -= step
+        difference = (answer(ahead) - answer(behind)) / (2 * step)
         torch.testing.assert_close(J[..., k], difference, atol=1e-7, rtol=1e-6)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from efc.core.moments import Moments, Operator, Sketch
+from efc.core.moments import DIRECTIONS, WIDE, Dense, LowRank, Moments, Operator, Sketch, leading
 
 
 def rates(runs: int, n: int, d: int, seed: int = 0) -> Tensor:
@@ -93,3 +93,49 @@ def test_a_natural_step_where_activity_is_very_large(rank: int) -> None:
     found = matrix(kept.natural(torch.ones(1, 1, 1, dtype=torch.float64), like), 1, 6)[0]
     torch.testing.assert_close(found[3:6, 3:6], torch.eye(3, dtype=torch.float64))
     assert found[:3, :3].abs().max() < 1e-3
+
+
+def wide_moments(runs: int, d: int, decay: float, seed: int = 0) -> Moments:
+    """Whose eigenvalues fall by ``decay`` from one to the next."""
+    g = torch.Generator().manual_seed(seed)
+    kept = Moments(runs, d)
+    for run in range(runs):
+        Q = torch.linalg.qr(torch.randn(d + 1, d + 1, generator=g, dtype=torch.float64)).Q
+        kept.A[run] = (Q * decay ** torch.arange(d + 1, dtype=torch.float64)) @ Q.T
+    return kept
+
+
+def test_leading_directions_are_those_of_the_largest_eigenvalues() -> None:
+    A = wide_moments(2, 60, 0.8).A
+    values, vectors = leading(A, 10)
+    expected = 0.8 ** torch.arange(9.0, -1.0, -1.0, dtype=torch.float64)
+    torch.testing.assert_close(values, expected.expand(2, -1), rtol=5e-3, atol=0)
+    torch.testing.assert_close(values[:, 5:], expected[5:].expand(2, -1), rtol=1e-5, atol=0)  # the last converge last
+    torch.testing.assert_close(vectors.transpose(1, 2) @ vectors, torch.eye(10, dtype=torch.float64).expand(2, -1, -1))
+    assert float((A @ vectors - vectors * values.unsqueeze(1)).norm(dim=1).max()) < 0.02
+    A[0, 3, 3] = float("nan")
+    lost, kept = leading(A, 10)
+    assert bool(lost[0].isfinite().all())  # nothing raises, and the vectors say what became of the run
+    assert bool(kept[0].isnan().all())
+    torch.testing.assert_close(kept[1], vectors[1])
+
+
+@pytest.mark.parametrize("decay", [0.97, 0.999])
+def test_a_wide_layer_is_pulled_by_its_leading_directions_and_the_rest_of_its_diagonal(decay: float) -> None:
+    """The operator is not off by more than twice what a matrix of so many directions must be off by."""
+    d = WIDE
+    kept = wide_moments(1, d, decay)
+    operator = kept.operator(torch.zeros((), dtype=torch.float64))
+    assert isinstance(operator, LowRank)
+    found = matrix(operator, 1, d)[0]
+    torch.testing.assert_close(found.diagonal(), kept.A[0].diagonal())
+    off = float(torch.linalg.matrix_norm(found - kept.A[0], 2))
+    assert off < 2.2 * decay**DIRECTIONS
+    assert isinstance(wide_moments(1, d - 1, decay).operator(torch.zeros(())), Dense)
+
+
+def test_a_wide_layer_of_few_directions_is_pulled_exactly() -> None:
+    r = rates(1, 100, WIDE)
+    kept = Moments(1, WIDE)
+    kept.add(r, 0.01)
+    torch.testing.assert_close(matrix(kept.operator(torch.zeros((), dtype=torch.float64)), 1, WIDE), kept.A)

@@ -35,3 +35,20 @@ def test_the_mean_loss_gradient_is_that_of_autograd(output: str, sizes: tuple[in
     torch.testing.assert_close(out.weights[-1][:, classes], wanted.weights[-1][:, classes])
     torch.testing.assert_close(out.biases[-1][:, classes], wanted.biases[-1][:, classes])
     assert (out.weights[-1][:, :1] == 9).all()
+
+
+def test_how_parameters_are_drawn() -> None:
+    """He-normal everywhere and biases up to 1/sqrt(d); or the head by 1/sqrt(d), and no biases."""
+    layout, runs = Layout((400, 300, 50)), 4
+    drawn = {
+        name: layout.views(initialise(layout, [torch.Generator().manual_seed(s) for s in range(runs)], initial=name))
+        for name in ("he", "uniform_biases")
+    }
+    for name, head in (("he", 1.0), ("uniform_biases", 2.0)):
+        for W, gain, d in zip(drawn[name].weights, (2.0, head), (400, 300), strict=True):
+            assert float(W.std()) == pytest.approx((gain / d) ** 0.5, rel=0.02)
+    assert all((b == 0).all() for b in drawn["he"].biases)
+    for b, d in zip(drawn["uniform_biases"].biases, (400, 300), strict=True):
+        assert float(b.abs().max()) <= d**-0.5
+        assert float(b.std()) == pytest.approx((3 * d) ** -0.5, rel=0.1)
+        assert not torch.equal(b[0], b[1])

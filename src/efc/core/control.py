@@ -73,7 +73,8 @@ class Dynamics:
         if self.form != "additive" and sigma.signed and self.feedback != "least_control":
             raise EFCError(
                 f"feedback: {self.feedback!r} with the signed activation {self.activation!r} would push negative rates "
-                "the wrong way; use 'least_control', or an activation that is never negative (relu, softplus, sigmoid)"
+                "the wrong way; use 'least_control', or an activation that is never negative (relu, smooth_relu, "
+                "softplus, sigmoid)"
             )
 
     @property

@@ -17,6 +17,11 @@ from torch import Tensor
 from efc.core.network import Parameters
 from efc.errors import EFCError
 
+DIRECTIONS = 192
+"""Leading directions through which a wide layer's moments act on a weight change."""
+WIDE = 4 * DIRECTIONS
+"""Inputs from which a layer is wide: products with the directions then cost half of one with the whole matrix."""
+
 
 class Operator(Protocol):
     """A linear map of a layer's weights and biases on the presynaptic side, ``[W b] -> [W b] M``."""
@@ -86,11 +91,20 @@ class Moments:
         return _rates(self.A.diagonal(dim1=1, dim2=2))
 
     def operator(self, like: Tensor) -> Operator:
-        """``A`` itself."""
-        return Dense.of(self.A, like)
+        """``A`` itself; of a wide layer its leading directions, and the rest of its diagonal exactly."""
+        if self.A.shape[-1] <= WIDE:
+            return Dense.of(self.A, like)
+        values, U = leading(self.A, DIRECTIONS)
+        scaled = U * values.unsqueeze(1)
+        rest = self.A.diagonal(dim1=1, dim2=2) - (scaled * U).sum(2)
+        return LowRank.of(rest.clamp_min(0.0), scaled, U.transpose(1, 2), like)
 
     def natural(self, mu: Tensor, like: Tensor) -> Operator:
-        """``mu (mu I + A)^-1`` for mu (R or 1, 1, 1): one where old tasks were silent, small where they were active.
+        """``mu (mu I + A)^-1`` for mu (R or 1, 1, 1): one where old tasks were silent, small where they were active."""
+        return Dense.of(self.natural_matrix(mu), like)
+
+    def natural_matrix(self, mu: Tensor) -> Tensor:
+        """The same, as it is.
 
         By Cholesky, and by eigenvalues where activity is so large that mu is lost beside it. A run that is not finite
         gets NaN and does not take its neighbours down.
@@ -105,7 +119,7 @@ class Moments:
         inverse = torch.cholesky_inverse(torch.where(good, L, eye)) / size
         if not bool(good.all()):
             inverse = torch.where(good, inverse, _inverse(M - mu * eye, mu))
-        return Dense.of(torch.where(finite, mu * inverse, float("nan")), like)
+        return torch.where(finite, mu * inverse, float("nan"))
 
     def state(self) -> dict[str, Tensor]:
         return {"A": self.A}
@@ -180,6 +194,23 @@ def _inverse(A: Tensor, mu: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(A)
     inverse = 1.0 / (mu.squeeze(-1) + values.clamp_min(0.0))
     return torch.bmm(vectors * inverse.unsqueeze(1), vectors.transpose(1, 2))
+
+
+def leading(A: Tensor, k: int, passes: int = 4) -> tuple[Tensor, Tensor]:
+    """The k largest eigenvalues (R, k) and their vectors (R, n, k), for symmetric A (R, n, n) without negative ones.
+
+    By subspace iteration from a fixed start. Where eigenvalues hardly differ the vectors may be others of their kind,
+    which do as well. A run that is not finite gets NaN.
+    """
+    start = torch.randn(A.shape[-1], k + k // 4, generator=torch.Generator().manual_seed(0), dtype=A.dtype).to(A.device)
+    finite = torch.isfinite(A).all(-1).all(-1)[:, None, None]
+    A = torch.where(finite, A, 0.0)
+    Q = start.expand(len(A), -1, -1)
+    for _ in range(passes):
+        Q = torch.linalg.qr(A @ Q).Q
+    values, V = torch.linalg.eigh(Q.transpose(1, 2) @ A @ Q)
+    vectors = torch.where(finite, Q @ V[..., -k:], float("nan"))
+    return values[:, -k:], vectors
 
 
 def with_one(r: Tensor) -> Tensor:

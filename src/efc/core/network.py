@@ -66,14 +66,30 @@ class Layout:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
 
-def initialise(layout: Layout, generators: Sequence[torch.Generator], dtype: torch.dtype = torch.float32) -> Tensor:
-    """Flat (R, P) parameters, run r from ``generators[r]`` alone: He-normal weights (head: 1/sqrt(d)), zero biases."""
+INITIAL = ("he", "uniform_biases")
+"""How parameters are drawn; :func:`initialise` says what each means."""
+
+
+def initialise(
+    layout: Layout,
+    generators: Sequence[torch.Generator],
+    dtype: torch.dtype = torch.float32,
+    initial: str = "he",
+) -> Tensor:
+    """Flat (R, P) parameters, run r from ``generators[r]`` alone.
+
+    ``he``: He-normal weights (head: ``1/sqrt(d)``), zero biases. ``uniform_biases``: He-normal weights, the head's too,
+    and biases uniform in ``+- 1/sqrt(d)``, d the number of inputs of the layer.
+    """
     flat = torch.zeros(len(generators), layout.n_parameters, dtype=dtype)
-    weights = layout.views(flat).weights
+    weights, biases = layout.views(flat)
     for run, generator in enumerate(generators):
-        for i, W in enumerate(weights):
-            gain = math.sqrt((1.0 if i == len(weights) - 1 else 2.0) / W.shape[2])
+        for i, (W, b) in enumerate(zip(weights, biases, strict=True)):
+            head = i == len(weights) - 1 and initial == "he"
+            gain = math.sqrt((1.0 if head else 2.0) / W.shape[2])
             W[run] = gain * torch.randn(W.shape[1:], generator=generator, dtype=dtype)
+            if initial == "uniform_biases":
+                b[run] = (2 * torch.rand(b.shape[1:], generator=generator, dtype=dtype) - 1) / math.sqrt(W.shape[2])
     return flat
 
 
@@ -124,10 +140,12 @@ def outer_sums(post: Sequence[Tensor], pre: Sequence[Tensor], out: Parameters, s
         b.copy_(b.add(delta.sum(1), alpha=scale) if add else delta.sum(1).mul_(scale))
 
 
-def mean_loss_gradient(theta: Parameters, sigma: Activation, trace: Trace, delta_L: Tensor, out: Parameters) -> None:
-    """``dL/dW_i = mean_b delta_i r_{i-1}^T``, ``dL/db_i = mean_b delta_i``, written into ``out``.
+def mean_loss_gradient(
+    theta: Parameters, sigma: Activation, trace: Trace, delta_L: Tensor, out: Parameters, add: bool = False
+) -> None:
+    """``dL/dW_i = mean_b delta_i r_{i-1}^T``, ``dL/db_i = mean_b delta_i``, written into ``out``, or added to it.
 
     ``trace`` is the forward pass of a batch, ``delta_L`` (R, B, C) the gradient of each sample's loss with respect to
     its outputs z; L is the mean loss over the batch.
     """
-    outer_sums(backward(theta, sigma, trace, delta_L), trace.r, out, scale=1.0 / delta_L.shape[1])
+    outer_sums(backward(theta, sigma, trace, delta_L), trace.r, out, 1.0 / delta_L.shape[1], add)

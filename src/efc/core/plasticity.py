@@ -30,13 +30,18 @@ def postsynaptic(solution: Solution, head_rule: str = "rates") -> tuple[Tensor, 
 
 
 def weight_change(
-    solution: Solution, out: Parameters, head_rule: str = "rates", on_failure: str = "keep", scale: float = 1.0
+    solution: Solution,
+    out: Parameters,
+    head_rule: str = "rates",
+    on_failure: str = "keep",
+    scale: float = 1.0,
+    add: bool = False,
 ) -> Parameters:
     """Write ``dW_i = mean_b (r_i - f_i) r_{i-1}^T`` and ``db_i = mean_b (r_i - f_i)`` into ``out`` and return it.
 
-    Times ``scale``: an optimiser takes *minus* the change for a gradient. A sample that did not settle counts as it
-    stands (``"keep"``) or not at all (``"zero"``); one that is not finite never counts. The mean is over the whole
-    batch in any case.
+    Or ``add`` it to what is there. Times ``scale``: an optimiser takes *minus* the change for a gradient. A sample that
+    did not settle counts as it stands (``"keep"``) or not at all (``"zero"``); one that is not finite never counts. The
+    mean is over the whole batch in any case.
     """
     choose("on_failure", on_failure, ON_FAILURE)
     post, pre = postsynaptic(solution, head_rule), (solution.system.free.r[0], *solution.activity.rates)
@@ -45,5 +50,5 @@ def weight_change(
         mask = bad.unsqueeze(-1)
         post = tuple(torch.where(mask, torch.zeros_like(t), t) for t in post)
         pre = tuple(torch.where(mask, torch.zeros_like(t), t) for t in pre)
-    outer_sums(post, pre, out, scale=scale / solution.result.shape[1])
+    outer_sums(post, pre, out, scale / solution.result.shape[1], add)
     return out

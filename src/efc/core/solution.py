@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from efc.core.outputs import output_shift
 from efc.core.system import Activity, System
+
+if TYPE_CHECKING:
+    from efc.core.solvers.base import Solver
 
 
 class Result(IntEnum):
@@ -28,8 +32,8 @@ class Result(IntEnum):
 
 _MESSAGES = {
     Result.CONVERGED: "The sample settled: one more sweep changes it by less than the tolerance.",
-    Result.CYCLING: "The sample goes round without settling: a unit switches on and off, or the loop gain is too high "
-    "for this solver. Try a smaller gain kappa, damping, or the Newton solver.",
+    Result.CYCLING: "The sample goes round without settling: a ReLU switches on and off, or the loop gain is too high "
+    "for this solver. Try a smaller gain kappa, or the Newton solver with the activation smooth_relu.",
     Result.MAX_STEPS: "The maximum number of steps was reached before the sample settled. Try more steps, a looser "
     "tolerance, or another solver.",
     Result.NON_FINITE: "The sample became infinite or NaN. Look at the input, the weights and the gain kappa.",
@@ -77,6 +81,23 @@ class Solution:
         """(R, B) booleans."""
         return self.result == Result.CONVERGED
 
+    def elsewhere(self, *others: Solver, apart: float = 0.01) -> Tensor:
+        """(R, B) booleans: samples that settled, and that one of these solvers leads to another equilibrium.
+
+        ``solution.elsewhere(FixedPoint(damping=0.2, max_steps=400, start="open"))``, for instance: one more solve, from
+        a start far from the free state, in steps that keep close to it.
+        Another is one whose ``u``, or a layer's controlled change of rates, differs by more than ``apart`` of its size;
+        so ask with tolerances well below that. False says only that none of these starts led elsewhere.
+        """
+        found = torch.zeros_like(self.settled)
+        for solver in others:
+            other = solver.solve(self.system)
+            pairs = [(self.u, other.u)]
+            pairs += [(a.shift, b.shift) for a, b in zip(self.activity.hidden, other.activity.hidden, strict=True)]
+            differs = torch.stack([_apart(one, two) > apart for one, two in pairs]).any(0)
+            found = found | (differs & self.settled & other.settled)
+        return found
+
     @cached_property
     def lost(self) -> Tensor | None:
         """(R, B) booleans: samples that are not finite. None if there are none, and a CPU has looked."""
@@ -97,3 +118,10 @@ class Solution:
     def counts(self) -> dict[str, int]:
         """How many samples ended how, by lower-case name."""
         return {kind.name.lower(): int((self.result == kind).sum()) for kind in Result}
+
+
+def _apart(one: Tensor, two: Tensor) -> Tensor:
+    """(R, B): how far two vectors are apart, as a share of the larger."""
+    size = torch.maximum(one.norm(dim=-1), two.norm(dim=-1))
+    found: Tensor = (one - two).norm(dim=-1) / size.clamp_min(torch.finfo(one.dtype).tiny)
+    return found

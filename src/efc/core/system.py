@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from efc.core import outputs
+from efc.core.activations import Activation
 from efc.core.axis import PerRun, per_run
 from efc.core.control import TARGETS, Controller, Dynamics, rate_shift
 from efc.core.network import Parameters, Trace, affine, flat_bmm, forward
@@ -34,6 +35,7 @@ class System:
     """The constants of one solve, for a batch of B samples in each of R runs. Build it with :func:`build`."""
 
     dynamics: Dynamics
+    sigma: Activation
     theta: Parameters
     free: Trace
     slope_1: Tensor | None
@@ -141,6 +143,7 @@ def build(
         free_error = free_error * per_run("lambda", lam, R, x)
     return System(
         dynamics=dynamics,
+        sigma=sigma,
         theta=theta,
         free=free,
         slope_1=sigma.slope(free.a[0], free.r[1]) if len(free.r) > 1 else None,
@@ -192,9 +195,24 @@ def sweep(system: System, u: Tensor, slope: Sequence[Tensor]) -> Activity:
     return _ascend(system, u, feed_back(system, u, slope), rates=None)
 
 
+def sweep_sent(system: System, u: Tensor, sent: Sequence[Tensor]) -> Activity:
+    """One ascending pass under given signals ``sigma'(a_i) g_i`` that layers 2..L-1 send down, instead of slopes.
+
+    ``u`` and these signals are the whole state of the loop: at the equilibrium the pass returns them (:func:`sent`).
+    """
+    down = (*sent, u)[: system.depth - 1]  # without a hidden layer nobody receives u
+    g = [flat_bmm(s, W) for s, W in zip(down, system.theta.weights[1:], strict=True)]
+    return _ascend(system, u, g, rates=None)
+
+
+def sent(activity: Activity) -> list[Tensor]:
+    """``sigma'(a_i) g_i`` of layers 2..L-1."""
+    return [layer.slope * layer.g for layer in activity.hidden[1:]]
+
+
 def drive(system: System, u: Tensor, rates: Sequence[Tensor]) -> Activity:
     """What the differential equations pull each layer towards, all read at the given rates ``r_1..r_{L-1}``."""
-    sigma, theta = system.dynamics.sigma, system.theta
+    sigma, theta = system.sigma, system.theta
     a = [affine(r, theta.weights[i + 1], theta.biases[i + 1]) for i, r in enumerate(rates[:-1])]
     f = [*system.free.r[1:2], *(sigma.rate(t) for t in a)]
     first = [] if system.slope_1 is None else [system.slope_1]
@@ -229,7 +247,7 @@ def _arrive(system: System, i: int, pre: Tensor) -> tuple[Tensor, Tensor | None]
 
 def _modulate(system: System, i: int, a: Tensor, gamma: Tensor | None, g: Tensor) -> Hidden:
     """Hidden layer ``i`` (from 0) under its signals."""
-    dynamics, sigma = system.dynamics, system.dynamics.sigma
+    dynamics, sigma = system.dynamics, system.sigma
     f = system.free.r[1] if i == 0 else sigma.rate(a)
     slope = system.slope_1 if i == 0 and system.slope_1 is not None else sigma.slope(a, f)
     psi = learning_signal(dynamics, g, f, slope)
@@ -253,7 +271,7 @@ def output_error(system: System, z: Tensor, s: Tensor) -> Tensor:
 
 def free_slopes(system: System) -> tuple[Tensor, ...]:
     """``sigma'(a_i)`` of the hidden layers in the free state."""
-    sigma, free = system.dynamics.sigma, system.free
+    sigma, free = system.sigma, system.free
     first = () if system.slope_1 is None else (system.slope_1,)
     return (*first, *(sigma.slope(a, f) for a, f in zip(free.a[1:-1], free.r[2:], strict=True)))
 

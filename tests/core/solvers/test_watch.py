@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -21,6 +23,7 @@ from efc.core import (
     weight_change,
 )
 from efc.core.system import System
+from efc.errors import EFCError
 from support.helpers import Problem, flat
 
 SOLVERS: list[Solver] = [FixedPoint(), Anderson(), Newton(), Relaxation(), SteadyState()]
@@ -147,3 +150,51 @@ def test_every_result_has_a_sentence() -> None:
 
 def _empty_like(theta: Parameters) -> Parameters:
     return Parameters(tuple(map(torch.empty_like, theta.weights)), tuple(map(torch.empty_like, theta.biases)))
+
+
+def mixed(*flippers: int) -> System:
+    """A hundred samples a run, of which so many flip for ever; the others never reach the second layer."""
+    one = torch.ones(len(flippers), 1, 1, dtype=torch.float64)
+    W = Parameters(
+        (one, one, torch.tensor([[1.0], [-1.0]], dtype=torch.float64).expand(len(flippers), 2, 1).clone()),
+        (torch.zeros_like(one[0]), torch.full_like(one[0], -0.999), torch.zeros(1, 2).double()),
+    )
+    W = Parameters(W.weights, tuple(b.expand(len(flippers), -1).clone() for b in W.biases))
+    x = torch.full((len(flippers), 100, 1), 0.5, dtype=torch.float64)
+    for run, n in enumerate(flippers):
+        x[run, :n] = 1.0
+    y = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(len(flippers), 100, 2)
+    return build(Dynamics(feedback="jacobian"), W, x, y, Controller.from_gain(1.0), lam=0.5)
+
+
+@pytest.mark.parametrize("cls", [FixedPoint, Anderson])
+def test_the_search_of_a_run_ends_when_enough_of_its_batch_have_settled(cls: type[FixedPoint]) -> None:
+    """One of a hundred flips in the first run, two in the second: with 99 % enough, only the second goes on."""
+    every, enough = cls().solve(mixed(1, 2)), cls(enough=0.99).solve(mixed(1, 2))
+    assert every.result[0, 0] == Result.CYCLING
+    assert enough.result[0, 0] == Result.MAX_STEPS  # nobody waited to see that it goes round
+    assert enough.iterations[0].max() < every.iterations[0].max()
+    assert (enough.result[1, :2] == Result.CYCLING).all()
+    for one, other in ((every, enough), (enough, cls(enough=0.99).solve(mixed(1)))):
+        torch.testing.assert_close(one.u[0, 1:], other.u[0, 1:])
+        assert (one.settled[0, 1:] == other.settled[0, 1:]).all()
+    assert enough.settled[0, 1:].all()
+
+
+def test_an_absolute_tolerance_is_the_change_of_the_controllers_output() -> None:
+    system = Problem((4, 6, 5, 3), kappa=0.5, lam=0.01).system()
+    loose, tight = (FixedPoint(tol=1e-4, measure=measure).solve(system) for measure in ("absolute", "relative"))
+    change = (system.kappa * loose.activity.error - loose.u).abs().amax(-1)
+    assert loose.settled.all()
+    assert (change <= 1e-4).all()
+    torch.testing.assert_close(change, loose.residual)
+    assert loose.iterations.sum() < tight.iterations.sum()  # u is far below one here
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"enough": 0.0}, "solver.enough: must be above 0"), ({"measure": "abs"}, "solver.measure: unknown value 'abs'")],
+)
+def test_mistakes_in_what_ends_a_search(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(EFCError, match=says):
+        FixedPoint(**options)

@@ -11,7 +11,7 @@ from efc.core.solvers.fixed_point import FixedPoint
 from efc.core.solvers.newton import Newton
 from efc.core.solvers.relaxation import Relaxation
 from efc.core.solvers.steady_state import SteadyState
-from efc.errors import EFCError, choose, suggest
+from efc.errors import EFCError, choose, shown, suggest
 
 SOLVERS: dict[str, type[Solver]] = {
     "relaxation": Relaxation,
@@ -23,13 +23,22 @@ SOLVERS: dict[str, type[Solver]] = {
 """The solvers by name."""
 
 
+_KINDS: dict[type, tuple[type | tuple[type, ...], str]] = {
+    int: (int, "a whole number"), float: ((int, float), "a number"), str: (str, "a name"),
+}  # fmt: skip
+"""By the type of an option's default: what it may be, and how that is called."""
+
+
 def make_solver(name: str, **options: Any) -> Solver:
     """The solver called ``name``, with its own options; one that it does not have is refused by name."""
     cls = SOLVERS[choose("solver", name, SOLVERS)]
-    known = [f.name for f in fields(cls)]
-    for key in options:
-        if key not in known:
-            raise EFCError(f"solver.{key}: {name} has no such option{suggest(key, known)}; it has {', '.join(known)}")
+    usual = {f.name: f.default for f in fields(cls)}
+    for key, value in options.items():
+        if key not in usual:
+            raise EFCError(f"solver.{key}: {name} has no such option{suggest(key, usual)}; it has {', '.join(usual)}")
+        kind, told = _KINDS[type(usual[key])]
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise EFCError(f"solver.{key}: expected {told}, got {shown(value)}")
     return cls(**options)
 
 

@@ -17,7 +17,8 @@ from efc.core.solvers.watch import State, Watch
 from efc.core.system import Activity, System, free_slopes, sweep
 from efc.errors import EFCError, choose
 
-STARTS = ("free", "steady_state")
+STARTS = ("free", "steady_state", "open")
+MEASURES = ("relative", "absolute")
 RECORDED = 16
 """Sweeps a recorded solve may take; all of them are run every time."""
 
@@ -53,16 +54,25 @@ class Solver(ABC):
 class SweepSolver(Solver):
     """A solver whose state is ``u`` (and the slopes of the last sweep): sweep, look, propose the next ``u``.
 
-    ``start="free"`` begins with ``u = kappa (r* - p)``, ``"steady_state"`` with the steady-state theorem's ``u``.
+    ``start="free"`` begins with ``u = kappa (r* - p)``, ``"steady_state"`` with the steady-state theorem's ``u``;
+    ``"open"`` is like ``"free"``, but in the first sweep every unit of layers 2..L-1 passes feedback on, as if it were
+    switched on: a start far from the free state, to find out whether there are several equilibria.
+    ``enough`` is the share of a run's batch that has to settle: the search for the others ends with theirs.
+    ``measure="absolute"`` takes ``tol`` for the change of ``u`` alone, as it is.
     """
 
     patience: int = 24
     start: str = "free"
+    enough: float = 1.0
+    measure: str = "relative"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self.patience, "patience")
         choose("solver.start", self.start, STARTS)
+        choose("solver.measure", self.measure, MEASURES)
+        if not 0 < self.enough <= 1:
+            raise EFCError(f"solver.enough: must be above 0 and at most 1, got {self.enough}")
 
     @property
     def recordable(self) -> bool:
@@ -102,8 +112,8 @@ class Search:
     """Where a :class:`SweepSolver` stands."""
 
     def __init__(self, solver: SweepSolver, system: System) -> None:
-        self.system = system
-        self.u, self.slopes = initial_u(system, solver.start), free_slopes(system)
+        self.system, self.enough, self.absolute = system, solver.enough, solver.measure == "absolute"
+        self.u, self.slopes = initial_u(system, solver.start), initial_slopes(system, solver.start)
         self.watch = Watch(system, solver.tol, solver.patience, solver.max_steps)
         self.propose = solver.begin(system)
         self.activity: Activity
@@ -113,7 +123,12 @@ class Search:
         self.activity = sweep(self.system, self.u, self.slopes)
 
     def look(self, step: int) -> Tensor:
-        return self.watch.look(step, *sweep_states(self.system, self.u, self.slopes, self.activity))
+        here, answer = sweep_states(self.system, self.u, self.slopes, self.activity)
+        if self.absolute:
+            done = self.watch.look(step, here[:1], answer[:1], [torch.ones_like(self.u[..., :1])])
+        else:
+            done = self.watch.look(step, here, answer)
+        return done if self.enough == 1 else self.watch.close(self.enough)
 
     def advance(self) -> None:
         """Take up the proposed ``u`` and the new slopes, except where the search is over."""
@@ -130,7 +145,8 @@ class Search:
     def narrow(self) -> None:
         """Once few samples are left, go on with them alone."""
         width = max(a.shape[-1] for a in self.system.free.a)
-        rows = few_left(self.watch.done, width) if self.whole is None else None
+        whole = self.whole is None and self.enough == 1  # a share is one of the whole batch
+        rows = few_left(self.watch.done, width) if whole else None
         if rows is None:
             return
         self.whole = rows, self.u, self.activity, self.watch
@@ -170,6 +186,11 @@ def rows_of(system: System, rows: Rows) -> System:
 
 def initial_u(system: System, start: str) -> Tensor:
     return steady_state_u(system) if start == "steady_state" else system.kappa * system.free_error
+
+
+def initial_slopes(system: System, start: str) -> tuple[Tensor, ...]:
+    slopes = free_slopes(system)
+    return (*slopes[:1], *map(torch.ones_like, slopes[1:])) if start == "open" else slopes
 
 
 def over(done: Tensor) -> bool:

@@ -6,7 +6,7 @@ in any case, so this changes nothing but the time. A GPU would have to wait for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -33,6 +33,10 @@ class Rows(NamedTuple):
         picked: T = _map(lambda t: t.flatten(0, 1).index_select(0, self.picked).view(self.runs, -1, t.shape[-1]), tree)
         return picked
 
+    def only(self, which: Tensor) -> Rows:
+        """Those among them that are true in (R, n, 1) booleans."""
+        return self._replace(left=self.left[which.flatten()[self.left]])
+
     def put(self, into: T, values: T) -> None:
         """Write ``values`` back where they were taken from, in place."""
         place = self.picked[self.left]
@@ -43,14 +47,18 @@ def few_left(done: Tensor | None, width: int) -> Rows | None:
     """Those whose search is not over, by (R, B, 1) booleans, if they are few and the layers wide enough to care."""
     if done is None or done.is_cuda or done.numel() * width < WORTH:
         return None
+    n = int((~done).sum(1).max())
+    return None if n > FEW * done.shape[1] else next(left_in_parts(done, n))
+
+
+def left_in_parts(done: Tensor, most: int) -> Iterator[Rows]:
+    """All whose search is not over, by (R, B, 1) booleans, at most so many of each run at a time. The host counts."""
     R, B, _ = done.shape
     left = (~done.squeeze(-1)).float()
-    n = int(left.sum(1).max())
-    if n > FEW * B:
-        return None
-    waiting, index = left.topk(n, dim=1)
-    picked = index + B * torch.arange(R).unsqueeze(1)
-    return Rows(R, picked.flatten(), waiting.flatten().nonzero().squeeze(1))
+    waiting, index = left.topk(int(left.sum(1).max()), dim=1)
+    picked = index + B * torch.arange(R, device=done.device).unsqueeze(1)
+    for some, those in zip(picked.split(most, 1), waiting.split(most, 1), strict=True):
+        yield Rows(R, some.flatten(), those.flatten().nonzero().squeeze(1))
 
 
 def _map(function: Callable[..., Tensor], tree: Any, *others: Any) -> Any:

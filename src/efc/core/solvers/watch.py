@@ -27,7 +27,7 @@ class Watch:
 
     per_sample = ("done", "cycling", "iterations", "residual", "best", "stalled", "last", "snapshot")
 
-    def __init__(self, system: System, tol: float, patience: int, max_steps: int) -> None:
+    def __init__(self, system: System, tol: float, patience: int, max_steps: int, units: float = 16) -> None:
         self.system, self.tol, self.patience = system, tol, patience
         self.impatient = patience < max_steps
         like = system.free_error[..., :1]
@@ -42,7 +42,7 @@ class Watch:
         self.next_snapshot = _FIRST_SNAPSHOT
         # A controller's output that drowns in rounding errors counts as settled.
         self.tiny = torch.finfo(system.kappa.dtype).tiny
-        self.noise = rounding(system.kappa, tol) * system.kappa + self.tiny
+        self.noise = rounding(system.kappa, tol, units) * system.kappa + self.tiny
 
     def look(self, step: int, here: State, answer: State, scales: State | None = None) -> Tensor:
         """Take note of a step from ``here`` that leads to ``answer``; return (R, B, 1): true where the search is over.
@@ -68,6 +68,13 @@ class Watch:
             # Kept for twice as long each time, as in Brent's method: a cycle of any length is found.
             self.snapshot, self.next_snapshot = here, 2 * step
         self.done = ~going_on
+        return self.done
+
+    def close(self, enough: float) -> Tensor:
+        """End the search of every run in which this share of the samples has settled; as :meth:`look`, who is done."""
+        assert self.done is not None
+        share = (self.residual <= self.tol).to(self.residual.dtype).mean(1, keepdim=True)
+        self.done = self.done | (share >= enough)
         return self.done
 
     def solution(self, u: Tensor, activity: Activity) -> Solution:
@@ -120,6 +127,6 @@ def distance(one: State, other: State, scales: State) -> Tensor:
     return worst
 
 
-def rounding(like: Tensor, tol: float) -> float:
-    """A share of a quantity that rounding errors alone could move by ``tol`` of itself."""
-    return 16 * torch.finfo(like.dtype).eps / tol
+def rounding(like: Tensor, tol: float, units: float = 16) -> float:
+    """A share of a quantity that rounding errors of so many units could move by ``tol`` of itself."""
+    return units * torch.finfo(like.dtype).eps / tol
