@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import io
+import os
+import random
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from efc.data import archives
 from efc.data.archives import extract
 from efc.errors import EFCError
+from support.mutate import mutations
+
+CASES = int(os.environ.get("EFC_FUZZ", "150"))
+"""How many mutated archives of a kind are tried."""
 
 
 def tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
@@ -97,9 +107,120 @@ def test_what_is_no_archive_is_refused(content: bytes, tmp_path: Path) -> None:
 
 
 def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
-    import random
-
     whole = tar(tmp_path / "a.tgz", (member("x"), random.Random(0).randbytes(100_000)))
     whole.write_bytes(whole.read_bytes()[:50_000])
     with pytest.raises(EFCError, match="not a readable archive"):
         extract(whole, tmp_path / "t", 1 << 20)
+
+
+def patched(path: Path, **fields: int) -> Path:
+    """A zip file whose headers say something else of its one member: ``flags``, ``method`` or ``size``."""
+    content = bytearray(path.read_bytes())
+    for magic, at in (
+        (b"PK\x03\x04", {"flags": 6, "method": 8, "size": 22}),
+        (b"PK\x01\x02", {"flags": 8, "method": 10, "size": 24}),
+    ):
+        start = content.index(magic)
+        for name, value in fields.items():
+            width = 4 if name == "size" else 2
+            content[start + at[name] : start + at[name] + width] = value.to_bytes(width, "little")
+    path.write_bytes(content)
+    return path
+
+
+def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    twice = tar(tmp_path / "a.tgz", (member("x"), b"one"), (member("./x"), b"two"))
+    with pytest.raises(EFCError, match=r"member '(\./)?x' is there twice"):
+        extract(twice, tmp_path / "t", 1000)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as bundle:
+        bundle.writestr("x", b"one")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            bundle.writestr("x", b"two")
+    with pytest.raises(EFCError, match="member 'x' is there twice"):
+        extract(tmp_path / "a.zip", tmp_path / "z", 1000)
+
+
+def test_a_member_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EFCError, match=r"not a readable archive \((File exists|Not a directory)\)"):
+        extract(tar(tmp_path / "a.tgz", (member("x"), b"one"), (member("x/y"), b"two")), tmp_path / "t", 1000)
+    with pytest.raises(EFCError, match="is there twice"):
+        extract(tar(tmp_path / "b.tgz", (member("x/y"), b"one"), (member("x"), b"two")), tmp_path / "u", 1000)
+    (tmp_path / "v").mkdir()
+    with pytest.raises(EFCError, match="is there twice"):
+        extract(tar(tmp_path / "c.tgz", (member("."), b"one")), tmp_path / "v", 1000)
+    with pytest.raises(EFCError, match="File name too long"):
+        extract(tar(tmp_path / "d.tgz", (member("x" * 300), b"one")), tmp_path / "w", 1000)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [({"flags": 1}, "member 'x' is encrypted"), ({"method": 99}, "method 99"), ({"method": 14}, "method 14"),
+     ({"method": 12}, "method 12"), ({"size": 1}, "not a readable")],
+)  # fmt: skip
+def test_zip_files_that_are_encrypted_or_lie(fields: dict[str, int], says: str, tmp_path: Path) -> None:
+    with pytest.raises(EFCError, match=says):
+        extract(patched(zipped(tmp_path / "a.zip", x=b"hello" * 100), **fields), tmp_path / "t", 1000)
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_tar_header_that_promises_too_much(kind: bytes, tmp_path: Path) -> None:
+    info = member("x", kind)
+    info.size = 1 << 40
+    (tmp_path / "a.tar").write_bytes(info.tobuf() + bytes(10_000))
+    with pytest.raises(EFCError, match="not a readable archive"):
+        extract(tmp_path / "a.tar", tmp_path / "t", 1000)
+
+
+def test_a_name_that_swells_without_end_is_stopped(tmp_path: Path) -> None:
+    info = member("x", tarfile.GNUTYPE_LONGNAME)
+    info.size = 100 << 20
+    with gzip.open(tmp_path / "a.tgz", "wb") as file:
+        file.write(info.tobuf() + bytes(info.size))
+    with pytest.raises(EFCError, match="unpacks to more than 1 MB"):
+        extract(tmp_path / "a.tgz", tmp_path / "t", 1 << 20)
+
+
+def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MEMBERS", 10)
+    with pytest.raises(EFCError, match="more than 10 members"):
+        extract(tar(tmp_path / "a.tgz", *[(member(f"{k}"), b"") for k in range(11)]), tmp_path / "t", 1000)
+    with pytest.raises(EFCError, match="more than 10 members"):
+        extract(zipped(tmp_path / "a.zip", **{f"m{k}": b"" for k in range(11)}), tmp_path / "z", 1000)
+
+
+def test_a_device_an_archive_in_an_archive_and_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(EFCError, match="link or a device"):
+        extract(tar(tmp_path / "a.tgz", (member("null", tarfile.CHRTYPE), b"")), tmp_path / "t", 1000)
+    inner = tar(tmp_path / "in.tgz", (member("x"), b"one")).read_bytes()
+    [written] = extract(tar(tmp_path / "out.tgz", (member("in.tgz"), inner)), tmp_path / "u", 10_000)
+    assert written.read_bytes() == inner
+    assert extract(tar(tmp_path / "none.tgz"), tmp_path / "v", 1000) == []
+    assert extract(zipped(tmp_path / "none.zip"), tmp_path / "v", 1000) == []
+
+
+def test_a_folder_in_the_place_of_an_archive(tmp_path: Path) -> None:
+    with pytest.raises(EFCError, match="not a readable archive"):
+        extract(tmp_path, tmp_path / "t", 1000)
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    file = zipped(tmp_path / "a.zip", **{"\u00e9": b"x"})
+    file.write_bytes(file.read_bytes().replace("\u00e9".encode(), b"\xff\xfe"))
+    with pytest.raises(EFCError, match="not a readable archive"):
+        extract(file, tmp_path / "t", 1000)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_mutated_archives_are_unpacked_or_one_sentence(kind: str, tmp_path: Path) -> None:
+    rng = random.Random(19)
+    content = {"x": rng.randbytes(300), "d/y": b"y" * 3000}
+    if kind == "zip":
+        good = zipped(tmp_path / "a.zip", **{name.replace("/", "__"): data for name, data in content.items()})
+    else:
+        good = tar(tmp_path / "a.tgz", *[(member(name), data) for name, data in content.items()])
+    for k, spoilt in enumerate(mutations(good.read_bytes(), rng, CASES)):
+        (tmp_path / "b").write_bytes(spoilt)
+        with contextlib.suppress(EFCError):
+            extract(tmp_path / "b", tmp_path / f"t{k}", 10_000)
+        shutil.rmtree(tmp_path / f"t{k}", ignore_errors=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([good.name, "b"])

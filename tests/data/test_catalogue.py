@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from efc.data.catalogue import DATASETS, check_name, usual_tasks
+from efc.data.catalogue import DATASETS, check_name, count_classes, usual_classes
 from efc.errors import EFCError
 from efc.streams import load
 
@@ -35,11 +35,21 @@ def test_features_cannot_be_encoded_again(tmp_path: Path) -> None:
         load(f"npz:{tmp_path / 'a.npz'}", encoder="efficientnet-lite0")
 
 
-def test_the_usual_tasks_use_up_the_classes() -> None:
-    assert {name: usual_tasks(name) for name in DATASETS} == {
-        "digits": (5, 2), "mnist": (5, 2), "fashion-mnist": (5, 2), "cifar10": (5, 2), "tiny-imagenet": (10, 20),
+def test_classes_are_counted_without_loading_the_data(tmp_path: Path) -> None:
+    assert {name: (count_classes(name), usual_classes(name)) for name in DATASETS} == {
+        "digits": (10, 2), "mnist": (10, 2), "fashion-mnist": (10, 2), "cifar10": (10, 2), "tiny-imagenet": (200, 20),
     }  # fmt: skip
-    assert usual_tasks("npz:mine.npz") == (5, 2)
+    x = np.ones((6, 2))
+    np.savez(tmp_path / "six.npz", x_train=x, y_train=list("abcdef"), x_test=x[:1], y_test=["a"])
+    assert count_classes(f"npz:{tmp_path / 'six.npz'}") == 6
+    assert usual_classes("npz:mine.npz") == 2
+    for name in ("cat", "dog", "owl"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        (tmp_path / "pictures" / name / "1.png").touch()
+    assert count_classes(f"folder:{tmp_path / 'pictures'}") == 3
+    for gone in ("npz:gone.npz", "folder:gone"):
+        with pytest.raises(EFCError, match="is not there"):
+            count_classes(gone)
 
 
 @pytest.mark.parametrize("name", ["digits", "npz:some.npz", "folder:/a/b"])

@@ -27,6 +27,20 @@ def test_bad_data_are_refused() -> None:
         replace(good, x_train=good.x_train[:0], y_train=good.y_train[:0])
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.int64, np.int32])
+def test_what_float32_would_round_away_is_refused(kind: type) -> None:
+    """0, 1, 2, 3 about 1e9, where float32 counts by 64s: all the same to it. About 1e6 they are themselves, and
+    the same numbers where they are already rounded, or differ by no more than double precision's last digits, are no
+    loss either."""
+    good = toy_dataset()
+    x = np.arange(good.x_train.size).reshape(good.x_train.shape) % 4
+    replace(good, x_train=(x + 10**6).astype(kind))
+    with pytest.raises(EFCError, match=r"feature 0 of x_train varies by [23] about 1e\+09, which float32 rounds away"):
+        replace(good, x_train=(x + 10**9).astype(kind))
+    replace(good, x_train=(128 * x + 2**30).astype(kind))
+    replace(good, x_train=np.where(x > 1, 0.1 + 0.2, 0.3))
+
+
 def test_the_digest_is_of_the_content_and_not_of_the_name_or_the_memory() -> None:
     good = toy_dataset()
     assert len(good.digest()) == 16

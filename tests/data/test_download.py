@@ -17,11 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from efc.data.download import RemoteFile, SourceError, fetch
+from efc.data.download import RemoteFile, fetch
 from efc.data.store import fetch_file
+from efc.data.transport import Limits, SourceError
 from efc.errors import EFCError
 
 CONTENT = bytes(range(256)) * 8000  # 2 MB
+LIMITS = Limits(sleep=lambda seconds: None)
 
 
 @dataclass
@@ -93,7 +95,7 @@ def test_plain_success_and_nothing_is_fetched_twice(server: Server, tmp_path: Pa
 @pytest.mark.parametrize("size", [None, len(CONTENT)])
 def test_a_cut_connection_is_resumed_where_it_broke(server: Server, tmp_path: Path, size: int | None) -> None:
     server.cut_after = [700_000, 600_000]
-    assert fetch(remote(f"{server.url}/a", size=size), tmp_path).read_bytes() == CONTENT
+    assert fetch(remote(f"{server.url}/a", size=size), tmp_path, limits=LIMITS).read_bytes() == CONTENT
     assert [wanted for _, wanted in server.asked] == [None, "bytes=700000-", "bytes=1300000-"]
     assert server.sent == len(CONTENT)
 
@@ -107,13 +109,13 @@ def test_a_part_from_an_earlier_process_is_resumed(server: Server, tmp_path: Pat
 def test_a_connection_that_always_breaks_gives_up_and_keeps_the_part(server: Server, tmp_path: Path) -> None:
     server.cut_after = [1000] + [0] * 50
     with pytest.raises(SourceError, match="1000 bytes are kept"):
-        fetch(remote(f"{server.url}/a"), tmp_path)
+        fetch(remote(f"{server.url}/a"), tmp_path, limits=LIMITS)
     assert (tmp_path / "file.bin.part").read_bytes() == CONTENT[:1000]
 
 
 def test_a_server_that_ignores_ranges(server: Server, tmp_path: Path) -> None:
     server.ranges, server.cut_after = False, [500_000]
-    assert fetch(remote(f"{server.url}/a"), tmp_path).read_bytes() == CONTENT
+    assert fetch(remote(f"{server.url}/a"), tmp_path, limits=LIMITS).read_bytes() == CONTENT
     assert server.sent == 500_000 + len(CONTENT)
 
 
@@ -164,7 +166,7 @@ def command(file: RemoteFile, folder: Path) -> list[str]:
 
 def test_two_processes_share_one_download(server: Server, tmp_path: Path) -> None:
     workers = [subprocess.Popen(command(remote(f"{server.url}/a"), tmp_path)) for _ in range(2)]
-    assert [worker.wait(60) for worker in workers] == [0, 0]
+    assert [worker.wait(600) for worker in workers] == [0, 0]
     assert len(server.asked) == 1
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 

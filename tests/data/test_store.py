@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from efc.data import mnist, store
+from efc.data import mnist, seal, store
 from efc.data.download import RemoteFile
-from efc.errors import EFCError
+from efc.errors import EFCError, EFCWarning
 from efc.streams import load, split
 
 RNG = np.random.default_rng(0)
@@ -93,16 +96,110 @@ def test_content_that_is_not_the_declared_one_is_refused(small: Path, monkeypatc
         store.get("mnist", small)
 
 
+def spoil(folder: Path) -> None:
+    """All pixels zero, behind a header that is whole."""
+    file = folder / "train_images.npy"
+    file.write_bytes(file.read_bytes()[:128] + bytes(40 * 28 * 28))
+
+
 def test_damage_on_disk_is_found(small: Path) -> None:
     folder = store.get("mnist", small)
     images = np.lib.format.open_memmap(folder / "train_images.npy", "r+")
     images[3, 3, 3] ^= 1
     images.flush()
-    with pytest.raises(EFCError, match="train_images has changed on disk"):
+    with pytest.raises(EFCError, match=r"train_images.npy is not what was written .* mend it with: efc data get mnist"):
         store.check("mnist", small)
-    (folder / "train_images.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(EFCError, match="damaged"):
+
+
+def test_damaged_data_are_prepared_again_from_the_published_files(small: Path) -> None:
+    whole = load("mnist", data_dir=small)
+    spoil(small / "mnist" / "prepared")
+    with pytest.warns(EFCWarning, match=r"damaged: .*train_images.npy .*; prepared again from: files in"):
+        again = load("mnist", data_dir=small)
+    assert again.digest() == whole.digest()
+    assert store.check("mnist", small)
+    for damage in (lambda f: f.unlink(), lambda f: f.write_text("{"), lambda f: (f.unlink(), f.mkdir())):
+        damage(small / "mnist" / "prepared" / "manifest.json")
+        with pytest.warns(EFCWarning, match=r"manifest.json.*prepared again"):
+            assert load("mnist", data_dir=small).digest() == whole.digest()
+
+
+def test_damaged_data_that_nobody_can_provide_again_are_an_error_and_stay(small: Path) -> None:
+    folder = store.get("mnist", small)
+    (small / "mnist" / "t10k-labels-idx1-ubyte.gz").unlink()
+    spoil(folder)
+    with pytest.raises(EFCError, match=r"^mnist: damaged: .*train_images.npy .*; no source could provide it again"):
         load("mnist", data_dir=small)
+    assert (folder / "train_labels.npy").exists()
+
+
+def test_data_of_another_set_in_its_place_are_damage(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.get("mnist", small)
+    monkeypatch.setitem(store.SPECS, "mnist", replace(store.SPECS["mnist"], class_names=tuple("abcdefghij")))
+    with pytest.warns(EFCWarning, match="that of another data set"):
+        assert load("mnist", data_dir=small).class_names[0] == "a"
+
+
+def test_damage_that_leaves_no_trace_is_found_by_a_check_and_then_mended(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a disk that forgets: the file has not been written to. Here the notes say so."""
+    monkeypatch.setattr(seal, "RECENT", 0.0)
+    whole = load("mnist", data_dir=small)
+    load("mnist", data_dir=small)
+    folder = small / "mnist" / "prepared"
+    spoil(folder)
+    notes = json.loads((folder / seal.NOTES).read_text())
+    found = (folder / "train_images.npy").stat()
+    state = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    notes["train_images.npy"][:4] = state
+    (folder / seal.NOTES).write_text(json.dumps(notes))
+    assert load("mnist", data_dir=small).digest() != whole.digest()  # nothing has been read again
+    with pytest.raises(EFCError, match="not what was written"):
+        store.check("mnist", small)
+    with pytest.warns(EFCWarning, match="prepared again"):
+        assert load("mnist", data_dir=small).digest() == whole.digest()
+
+
+def test_a_damaged_set_is_listed_as_such(small: Path) -> None:
+    assert store.here("mnist", small) == "no"
+    store.get("mnist", small)
+    assert store.here("mnist", small) == "yes"
+    (small / "mnist" / "prepared" / "manifest.json").write_bytes(b"\xff")
+    assert store.here("mnist", small) == "damaged"
+
+
+PREPARE = """
+import os, sys, pathlib, signal
+from dataclasses import replace
+from efc.data import mnist, seal, store
+def stop(folder, out):
+    (out / "half").write_bytes(b"x")
+    print("preparing", flush=True)
+    signal.pause()
+files = tuple(replace(file, checksum=sum, urls=()) for file, sum in zip(mnist.SPEC.files, sys.argv[2:]))
+store.SPECS["mnist"] = replace(mnist.SPEC, files=files, from_files=stop)
+store.get("mnist", pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_that_of_a_live_one_is_not(small: Path) -> None:
+    folder = small / "mnist"
+    sums = [file.checksum for file in store.SPECS["mnist"].files]
+    command = [sys.executable, "-c", PREPARE, str(small), *sums]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "preparing\n"
+        [scratch] = folder.glob(".preparing-*")
+        store._sweep(folder)
+        assert (scratch / "arrays" / "half").exists()
+        process.kill()
+    assert scratch.exists()
+    store.get("mnist", small)
+    assert not list(folder.glob(".preparing-*"))
+    (folder / ".preparing-late").mkdir()  # killed between moving the arrays into place and cleaning up
+    store.get("mnist", small)
+    assert not list(folder.glob(".preparing-*"))
 
 
 def test_an_unwritable_data_folder_is_one_message(tmp_path: Path) -> None:
@@ -122,7 +219,7 @@ def test_data_root_follows_flag_then_environment_then_platform(monkeypatch: pyte
 
 def test_every_declared_set_is_complete() -> None:
     for spec in store.SPECS.values():
-        assert spec.tasks[0] * spec.tasks[1] == len(spec.class_names)
+        assert len(spec.class_names) % spec.classes_per_task == 0
         for file in spec.files:
             assert len(file.checksum.removeprefix("md5:")) == 32
             assert file.urls

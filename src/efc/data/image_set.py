@@ -6,19 +6,24 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from efc.data.seal import DamagedError, Seal, check_once, check_seal, read_sealed, sync_file
 from efc.errors import EFCError
+from efc.files import Json, sync_folder, write_atomically
 
 UInt8 = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 PARTS = ("train", "test")
+ARRAYS = tuple(f"{part}_{kind}" for part in PARTS for kind in ("images", "labels"))
+MANIFEST = "manifest.json"
 _CHUNK = 1 << 22
 
 
@@ -92,46 +97,107 @@ def array_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
+@dataclass(frozen=True)
+class Manifest:
+    """What is known of a prepared data set: its classes, where it came from, hashes of its values and its files."""
+
+    class_names: tuple[str, ...]
+    source: str
+    sha256: dict[str, str]
+    """By array name, of the values."""
+    seals: dict[str, Seal]
+    """By array name, of the files. Empty in folders of older versions."""
+
+    def to_json(self) -> dict[str, Json]:
+        files = {name: seal.to_json() for name, seal in self.seals.items()}
+        rest: dict[str, Json] = {
+            "class_names": self.class_names,
+            "source": self.source,
+            "sha256": self.sha256,
+            "files": files,
+        }
+        return rest | {"digest": _digest(rest)}
+
+    @classmethod
+    def from_json(cls, document: object) -> Manifest:
+        """``ValueError`` if it is none."""
+        content = document if isinstance(document, dict) else {}
+        names, source, hashes = (content.get(key) for key in ("class_names", "source", "sha256"))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
+            raise ValueError("class_names is no list of names")
+        if not isinstance(source, str) or not isinstance(hashes, dict):
+            raise ValueError("source or sha256 is missing")
+        if not all(isinstance(hashes.get(array), str) for array in ARRAYS):
+            raise ValueError("sha256 lacks an array")
+        files = content.get("files", {})
+        older = content.keys() == {"class_names", "source", "sha256"}
+        if not older and content.pop("digest", None) != _digest(content):
+            raise ValueError("it is not what was written")
+        return cls(tuple(names), source, hashes, {name: Seal.from_json(value) for name, value in files.items()})
+
+    def damage(self, folder: Path, again: bool = False) -> str | None:
+        """What is wrong with the arrays; None if nothing is. Read only if they have changed, or to check ``again``."""
+        for array in ARRAYS:
+            path = folder / f"{array}.npy"
+            seal = self.seals.get(array)
+            if seal is None:
+                wrong = check_once(path, self.sha256[array], partial(self._values, path), again)
+            else:
+                wrong = check_seal(path, seal, again)
+            if wrong is not None:
+                return f"{path} {wrong}"
+        return None
+
+    def _values(self, path: Path) -> str | None:
+        """For folders without seals: the hash of the values, and a header that fits them."""
+        try:
+            array = np.load(path, mmap_mode="r")
+            kind = np.uint8 if path.stem.endswith("images") else np.int64
+            right = array.flags.c_contiguous and array.dtype == kind and array_hash(path) == self.sha256[path.stem]
+        except Exception as problem:  # what numpy raises depends on which bytes it stumbles over
+            return f"is not readable ({problem})"
+        return None if right else "is not what was written"
+
+
+def _digest(document: Mapping[str, object]) -> str:
+    return hashlib.blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def finish(folder: Path, target: Path, class_names: Iterable[str], source: str) -> None:
     """Write the manifest of freshly prepared arrays and move the folder into place, whole or not at all."""
-    hashes = {file.stem: array_hash(file) for file in sorted(folder.glob("*.npy"))}
-    manifest = {"class_names": list(class_names), "source": source, "sha256": hashes}
-    with (folder / "manifest.json").open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    if target.exists():
+    files = sorted(folder.glob("*.npy"))
+    for file in files:
+        sync_file(file)
+    hashes = {file.stem: array_hash(file) for file in files}
+    seals = {file.stem: read_sealed(file).seal() for file in files}
+    manifest = Manifest(tuple(class_names), source, hashes, seals)
+    write_atomically(folder / MANIFEST, json.dumps(manifest.to_json(), indent=1))
+    if target.is_dir():
         shutil.rmtree(target)
     os.replace(folder, target)
+    sync_folder(target.parent)
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
+def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of a prepared data set; None if there is none."""
     try:
-        return dict(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
+        return Manifest.from_json(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as problem:
-        raise EFCError(f"{folder}: unreadable manifest ({problem}); remove the folder and get the data again") from None
+    except (OSError, ValueError, RecursionError) as problem:
+        said = problem.strerror if isinstance(problem, OSError) else problem
+        raise DamagedError(f"{folder / MANIFEST}: unreadable manifest ({said}); get the data again") from None
 
 
 def open_prepared(name: str, folder: Path) -> ImageSet:
-    """A prepared data set, memory-mapped."""
+    """A prepared data set, verified and memory-mapped; :class:`DamagedError` if it is not what was prepared."""
     manifest = read_manifest(folder)
     if manifest is None:
         raise EFCError(f"{name}: not prepared in {folder}")
-    arrays: dict[str, Any] = {}
-    try:
-        for part in PARTS:
-            arrays[part] = ArrayFile(folder / f"{part}_images.npy")
-            arrays[f"{part}_labels"] = np.load(folder / f"{part}_labels.npy")
-    except (OSError, ValueError) as problem:
-        raise EFCError(f"{name}: damaged in {folder} ({problem}); remove that folder and get the data again") from None
-    checksum = hashlib.sha256(json.dumps(manifest["sha256"], sort_keys=True).encode()).hexdigest()
-    return ImageSet(
-        name,
-        tuple(manifest["class_names"]),
-        {part: arrays[part] for part in PARTS},
-        {part: arrays[f"{part}_labels"] for part in PARTS},
-        checksum,
-    )
+    damage = manifest.damage(folder)
+    if damage is not None:
+        raise DamagedError(f"{name}: damaged: {damage}; remove {folder} and get the data again")
+    images = {part: ArrayFile(folder / f"{part}_images.npy") for part in PARTS}
+    labels = {part: np.load(folder / f"{part}_labels.npy") for part in PARTS}
+    checksum = hashlib.sha256(json.dumps(manifest.sha256, sort_keys=True).encode()).hexdigest()
+    return ImageSet(name, manifest.class_names, {part: images[part] for part in PARTS}, labels, checksum)

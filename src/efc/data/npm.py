@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from efc.data.archives import extract
-from efc.data.download import SourceError
+from efc.data.transport import SourceError
 
 
 def fetch_package(package: str, folder: Path, limit: int) -> Path:

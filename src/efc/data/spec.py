@@ -39,5 +39,5 @@ class DatasetSpec:
     """Known hashes of the prepared arrays' values, by array name."""
     size: int = 1 << 30
     """No archive of this set unpacks to more bytes than this."""
-    tasks: tuple[int, int] = (5, 2)
-    """The usual number of tasks and of classes in each."""
+    classes_per_task: int = 2
+    """The usual number."""

