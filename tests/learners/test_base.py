@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from efc.classifiers.growing import Growing, Setup
+from efc.classifiers.growing import Growing
+from efc.classifiers.setup import Setup
 from efc.core import Parameters
 from efc.errors import EFCError
 from efc.learners import LEARNERS, Analytic, GradientLearner, Learner, Options, TaskData
@@ -46,12 +47,12 @@ class Counting(Means):
 def test_a_closed_form_needs_nothing_but_consolidate() -> None:
     assert not Means.takes_steps
     assert not isinstance(Means((6, 6), [0]), GradientLearner)
-    learner = Means((6, 6), [0, 1])
+    learner = Means((6, 6), [0, 1], Options(inputs="raw"))
     result = train(learner, toy_stream("class"), epochs=2, batch_size=8)
     assert (result.accuracy_matrix[:, -1] > 95).all()
     assert learner.tasks_seen == 3
     assert set(learner.state_dict()) == {"theta", "position"}
-    other = Means((6, 6), [0, 1])
+    other = Means((6, 6), [0, 1], Options(inputs="raw"))
     other.load_state_dict(learner.state_dict())
     assert torch.equal(other.theta, learner.theta)
     assert other.tasks_seen == 3
@@ -62,7 +63,7 @@ def test_a_closed_form_needs_nothing_but_consolidate() -> None:
 def test_whoever_has_a_step_is_given_batches() -> None:
     assert Counting.takes_steps
     assert GradientLearner.takes_steps
-    assert {name for name, cls in LEARNERS.items() if not cls.takes_steps} == {"analytic"}
+    assert {name for name, cls in LEARNERS.items() if not cls.takes_steps} == {"analytic", "slda"}
 
     class Told(Counting):
         takes_steps = False
@@ -86,7 +87,7 @@ def test_what_has_nothing_to_remember_while_it_learns_takes_no_natural_steps() -
 
 
 def test_the_closed_form_is_no_gradient_learner_and_its_state_is_as_it_was() -> None:
-    learner = Analytic((6, 9, 6), [0, 1], dtype=torch.float32)
+    learner = Analytic((6, 9, 6), [0, 1], AnalyticOptions(inputs="raw"), dtype=torch.float32)
     assert not isinstance(learner, GradientLearner)
     assert not hasattr(learner, "descent")
     assert not {"step", "logits", "begin_task", "end_task"} & vars(Analytic).keys()

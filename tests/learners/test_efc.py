@@ -11,7 +11,7 @@ from torch import Tensor
 from efc.core import Parameters, accumulate, diagonal_fisher
 from efc.errors import EFCError
 from efc.learners import ABLATIONS, EFC, LEARNERS, MEMORIES, EFCOptions
-from support.learner_helpers import OPTIONS, SIZES, fit, make, train_on, with_options
+from support.learner_helpers import OPTIONS, PLAIN, SIZES, fit, make, train_on, with_options
 from support.tasks import toy_stream
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -51,9 +51,42 @@ def test_options_of_the_regularisers_matter(kind: str, option: str, value: float
 def test_what_must_not_matter_does_not(change: dict[str, Any]) -> None:
     # Softplus: no unit can flip, so every sample has an equilibrium, and it is the same for everyone.
     base: dict[str, Any] = {"lr": 1e-2, "beta": 1.0, "solver_options": {"tol": 1e-9, "max_steps": 2000}}
-    one = fit(make("efc", options=EFCOptions(**base), activation="softplus"))
-    other = fit(make("efc", options=EFCOptions(**(base | change)), activation="softplus"))
+    one = fit(make("efc", options=EFCOptions(**PLAIN, **base), activation="softplus"))
+    other = fit(make("efc", options=EFCOptions(**PLAIN, **(base | change)), activation="softplus"))
     torch.testing.assert_close(one.theta, other.theta, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"preservation": "si"}, {"feedback": "learned"}, {"on_failure": "zero", "kappa": 5.0}], ids=str
+)
+def test_a_batch_solved_in_pieces_is_the_batch(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of three samples, the last with fewer: weights, what is remembered and statistics are the same."""
+    stream = toy_stream("class", dtype=torch.float64)
+    found = []
+    for at_once, least, pieces in ((10**9, 256, 1), (1, 3, 3)):
+        monkeypatch.setattr("efc.learners.efc.AT_ONCE", at_once)
+        monkeypatch.setattr("efc.learners.efc.LEAST", least)
+        learner = make("efc", options=with_options("efc", **change))
+        assert isinstance(learner, EFC)
+        x = stream.data(0, 1).x[:8].expand(2, -1, -1)
+        assert [s.stop - s.start for s in learner._pieces(x)] == ([8] if pieces == 1 else [3, 3, 2])
+        for k in range(2):
+            task = stream.data(k, 3)
+            train_on(learner, task, 3)
+            told = learner.step(task.x[:8].expand(2, -1, -1), task.y[:8].expand(2, -1))
+            learner.end_task(task)
+        found.append((learner, told))
+    (whole, one), (cut, other) = found
+    torch.testing.assert_close(cut.state_dict(), whole.state_dict(), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(other, one)
+
+
+def test_what_counts_shares_of_a_batch_takes_it_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("efc.learners.efc.AT_ONCE", 1)
+    monkeypatch.setattr("efc.learners.efc.LEAST", 3)
+    learner = make("efc", options=with_options("efc", solver_options={"enough": 0.9}))
+    assert isinstance(learner, EFC)
+    assert list(learner._pieces(torch.zeros(2, 8, 6))) == [slice(0, 8)]
 
 
 def test_on_failure_reaches_the_weights() -> None:
@@ -61,7 +94,7 @@ def test_on_failure_reaches_the_weights() -> None:
     task = toy_stream("class", dtype=torch.float64).data(0, 5)
     moved = {}
     for rule in ("zero", "keep"):
-        learner = make("efc", head="random", options=EFCOptions(lr=1e-2, on_failure=rule, **unsettled))
+        learner = make("efc", head="random", options=EFCOptions(**PLAIN, lr=1e-2, on_failure=rule, **unsettled))
         before = learner.theta.clone()
         train_on(learner, task, 2)
         moved[rule] = float((learner.theta - before).abs().max())
@@ -71,7 +104,7 @@ def test_on_failure_reaches_the_weights() -> None:
 @pytest.mark.parametrize("output", ["softmax", "linear"])
 def test_the_fisher_is_that_of_its_loss_over_the_active_classes(output: str) -> None:
     stream = toy_stream("class", dtype=torch.float64)
-    learner = make("efc", options=EFCOptions(lr=1e-3, output=output))
+    learner = make("efc", options=EFCOptions(**PLAIN, lr=1e-3, output=output))
     assert isinstance(learner, EFC)
     assert learner.memory is not None
     expected: Tensor | None = None
@@ -93,7 +126,7 @@ def test_preservation_keeps_what_was_learned(kind: str) -> None:
     rises = []
     for beta in (0.0, {"si": 10.0, "l2": 0.1, "online_ewc": 10.0}.get(kind, 100.0)):
         stream = toy_stream("class", dtype=torch.float64)
-        options = EFCOptions(lr=3e-3, pull=0.0, normalise="none", beta=beta, head_beta=1.0, preservation=kind)
+        options = EFCOptions(**PLAIN, lr=3e-3, pull=0.0, normalise="none", beta=beta, head_beta=1.0, preservation=kind)
         learner = make("efc", options=options)
         assert isinstance(learner, EFC)
         assert learner.memory is not None
@@ -110,7 +143,7 @@ def test_preservation_and_penalty_remember_the_same(kind: str) -> None:
     """The same weights, the same path: EFC's memory holds what the penalised method's holds."""
     task = toy_stream("class", dtype=torch.float64).data(0, 6)
     efc = make("efc", options=with_options("efc", preservation=kind, damping=1e-3))
-    penalised = LEARNERS[kind](SIZES, [0, 1], OPTIONS[kind], dtype=torch.float64)
+    penalised = LEARNERS[kind](SIZES, [0, 1], OPTIONS[kind], "least_squares", dtype=torch.float64)
     assert isinstance(efc, EFC)
     assert efc.memory is not None
     for learner in (efc, penalised):
@@ -164,8 +197,8 @@ def test_a_users_own_regulariser_becomes_a_preservation_signal() -> None:
     task = toy_stream("class", dtype=torch.float64).data(0, 20)
     options = {"lr": 1e-2, "beta": 0.1, "kappa": 0.0, "normalise": "none"}
     for learner in (
-        EFC(SIZES, [0], EFCOptions(**options), head="random", dtype=torch.float64, preservation=towards_zero),
-        EFC(SIZES, [0], EFCOptions(**options, preservation=towards_zero), head="random", dtype=torch.float64),
+        EFC(SIZES, [0], EFCOptions(**PLAIN, **options), head="random", dtype=torch.float64, preservation=towards_zero),
+        EFC(SIZES, [0], EFCOptions(**PLAIN, **options, preservation=towards_zero), head="random", dtype=torch.float64),
     ):
         before = learner.theta.norm()
         train_on(learner, task, 20)
@@ -207,12 +240,13 @@ def test_reference_never_moves_its_head_and_modulates_by_a_tenth_at_most() -> No
     below = learner.layers.weights[0].clone()
     train_on(learner, task, 10, begin=False)
     assert torch.equal(learner.layers.weights[-1], head)
+    assert torch.equal(head, learner.layout.views(learner.initial(torch.float64)).weights[-1])  # nor was it fitted
     assert not torch.equal(learner.layers.weights[0], below)
 
 
 def test_learned_feedback_aligns_while_training() -> None:
     stream = toy_stream("class", dtype=torch.float64)
-    options = EFCOptions(lr=1e-3, feedback="learned", feedback_warm_up=80)
+    options = EFCOptions(**PLAIN, lr=1e-3, feedback="learned", feedback_warm_up=80)
     learner = EFC((6, 20, 20, 6), [0, 1], options, dtype=torch.float64)
     train_on(learner, stream.data(0, 10), 10)
     assert (learner.feedback_alignment(stream.data(0, 1).x) > 0.6).all()  # J^T differs between samples, Q does not

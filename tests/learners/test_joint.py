@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from efc.learners import Analytic, Joint, Options, TaskData
 from efc.training.loop import train
-from support.learner_helpers import make, train_on
+from support.learner_helpers import PLAIN, make, train_on
 from support.tasks import toy_stream
 
 
@@ -17,7 +17,7 @@ from support.tasks import toy_stream
 def test_analytic_equals_ridge_regression_on_everything_at_once(order: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((400, 30)) * 10.0 ** rng.uniform(-2, 2, 30), rng.integers(0, 10, 400)
-    learner = Analytic((30, 50, 10), [0, 1], Analytic.options_type(ridge=[1e-4, 1e-1]))
+    learner = Analytic((30, 50, 10), [0, 1], Analytic.options_type(inputs="raw", ridge=[1e-4, 1e-1]))
     for k in order:
         mine = np.isin(y, [2 * k, 2 * k + 1])
         classes = slice(2 * k, 2 * k + 2)
@@ -54,7 +54,7 @@ def test_joint_data_are_all_tasks_so_far_on_the_right_outputs() -> None:
 @pytest.mark.parametrize("scenario", ["class", "task"])
 def test_joint_gradient_equals_autograd_over_each_samples_own_outputs(scenario: str) -> None:
     stream = toy_stream(scenario, dtype=torch.float64)
-    learner = Joint((6, 8, 6), [0], Options(lr=1e-2), head="random", dtype=torch.float64)
+    learner = Joint((6, 8, 6), [0], Options(**PLAIN, lr=1e-2), head="random", dtype=torch.float64)
     task = stream.data(2, 1, joint=True)
     learner.begin_task(task)
     index = torch.randperm(len(task.y), generator=torch.Generator().manual_seed(0))[:20]
@@ -86,7 +86,7 @@ def test_joint_starts_afresh_with_every_task() -> None:
 @pytest.mark.parametrize("scenario", ["class", "task", "domain"])
 def test_joint_forgets_nothing(scenario: str) -> None:
     stream = toy_stream(scenario)
-    learner = Joint((6, 20, stream.n_outputs), [0, 1], Options(lr=1e-2))
+    learner = Joint((6, 20, stream.n_outputs), [0, 1], Options(**PLAIN, lr=1e-2))
     assert train(learner, stream, epochs=10, batch_size=8).accuracy_matrix[:, -1].min() > 90
 
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from efc.errors import EFCError
 from efc.learners import EFC, HEADS, LEARNERS, SGD, DEROptions, EFCOptions, FullFisher, FullFisherOptions, Options
 from efc.learners.frozen import Frozen, FrozenOptions
-from efc.training.loop import batches, train
-from support.learner_helpers import OPTIONS, SIZES, TRAINED, fit, make, train_on, with_options
+from efc.training.batches import batches
+from efc.training.loop import train
+from support.learner_helpers import OPTIONS, PLAIN, SIZES, TRAINED, fit, make, train_on, with_options
 from support.tasks import toy_stream
 
 every_learner = pytest.mark.parametrize("name", LEARNERS)
@@ -65,7 +66,8 @@ def test_every_number_matters_and_may_differ_per_run(name: str, option: str) -> 
 @trained
 def test_learning_rate_and_optimiser_matter(name: str) -> None:
     base = fit(make(name)).theta
-    for change in ({"lr": 3e-3}, {"optimiser": "sgd"}):
+    other_optimiser = {"adam": "sgd", "sgd": "adam"}[OPTIONS[name].optimiser]
+    for change in ({"lr": 3e-3}, {"optimiser": other_optimiser}):
         other = fit(make(name, options=with_options(name, **change))).theta
         assert not torch.allclose(base, other, rtol=1e-3)
 
@@ -127,7 +129,8 @@ def test_a_diverging_neighbour_does_no_harm(name: str, head: str) -> None:
 @pytest.mark.parametrize("scenario", ["class", "task", "domain"])
 def test_learns_a_separable_stream_and_leaves_inactive_outputs_alone(name: str, scenario: str) -> None:
     stream = toy_stream(scenario, dtype=torch.float64)
-    learner = LEARNERS[name]((6, 20, stream.n_outputs), [0, 1], with_options(name, lr=1e-2), dtype=torch.float64)
+    head, options = ("least_squares" if name in TRAINED else None), with_options(name, lr=1e-2)
+    learner = LEARNERS[name]((6, 20, stream.n_outputs), [0, 1], options, head, dtype=torch.float64)
     task = stream.data(0, steps=40)
     unseen = learner.layers.weights[-1][:, task.active.stop :].clone()
     learner.begin_task(task)
@@ -138,7 +141,7 @@ def test_learns_a_separable_stream_and_leaves_inactive_outputs_alone(name: str, 
     predicted = learner.logits(task.x, task.active).argmax(-1) + task.active.start
     assert (predicted == task.y).double().mean() > 0.95
     assert torch.equal(learner.layers.weights[-1][:, task.active.stop :], unseen)
-    replays = ("der", "derpp", "joint")  # these go on training the heads of earlier tasks
+    replays = ("der", "derpp", "joint", "lwf")  # these go on training the heads of earlier tasks
     if scenario == "task" and name in TRAINED and name not in replays:
         first = learner.layers.weights[-1][:, task.active].clone()
         train_on(learner, stream.data(1, steps=5), steps=5)
@@ -149,6 +152,7 @@ RESUMED: dict[str, tuple[str, str, Any]] = {name: (name, "analytic", options) fo
 RESUMED |= {f"efc-{kind}": ("efc", "least_squares", with_options("efc", preservation=kind)) for kind in ("si", "mas")}
 RESUMED |= {f"{name}-compensated": (name, "compensated", OPTIONS[name]) for name in ("sgd", "efc", "derpp", "joint")}
 RESUMED |= {f"{name}-inputs": (name, "input_compensated", OPTIONS[name]) for name in ("sgd", "efc")}
+RESUMED |= {"efc-gaussian": ("efc", "gaussian", OPTIONS["efc"])}
 RESUMED["efc-learned"] = (
     "efc", "random", EFCOptions(lr=1e-2, feedback="learned", feedback_warm_up=3, feedback_options={"steps": 8})
 )  # fmt: skip
@@ -309,7 +313,7 @@ def test_the_frozen_control_changes_the_head_alone_after_the_first_task() -> Non
 def test_the_frozen_control_without_a_rate_is_ridge_regression_on_random_features() -> None:
     """Against one solution over the data of all tasks, from the parameters as they were drawn."""
     stream, ridge = toy_stream("class", dtype=torch.float64), 1e-3
-    options = FrozenOptions(lr=0.0, ridge=ridge)
+    options = FrozenOptions(**PLAIN, lr=0.0, ridge=ridge)
     learner = Frozen((6, 8, 6), [0, 1], options, head="analytic", dtype=torch.float64)
     W, b = learner.layers.weights[0].clone(), learner.layers.biases[0].clone()
     for number in range(len(stream.tasks)):

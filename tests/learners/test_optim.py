@@ -8,15 +8,15 @@ import torch
 from efc.learners.optim import make_optimiser
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
-def test_equals_torch_optim(name: str) -> None:
+@pytest.mark.parametrize(("name", "momentum"), [("adam", 0.9), ("sgd", 0.9), ("sgd", 0.0), ("sgd", 0.5)])
+def test_equals_torch_optim(name: str, momentum: float) -> None:
     g = torch.Generator().manual_seed(0)
     start = torch.randn(2, 5, generator=g, dtype=torch.float64)
     rates = torch.tensor([[1e-2], [3e-1]], dtype=torch.float64)
     ours = start.clone()
-    optimiser = make_optimiser(name, ours)
+    optimiser = make_optimiser(name, ours, momentum)
     theirs = [start[r].clone().requires_grad_() for r in range(2)]
-    make = torch.optim.Adam if name == "adam" else (lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9))
+    make = torch.optim.Adam if name == "adam" else (lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=momentum))
     references = [make([theirs[r]], lr=float(rates[r])) for r in range(2)]
     for _ in range(20):
         gradient = torch.randn(2, 5, generator=g, dtype=torch.float64)

@@ -18,7 +18,7 @@ DEFAULT = EFCOptions()
 
 
 def test_a_variant_fills_in_what_the_constructor_is_not_given() -> None:
-    assert EFCOptions(variant="reference").beta == 0.1
+    assert EFCOptions(variant="reference").beta == 1.0
     assert EFCOptions(variant="reference", beta=10.0).beta == 10.0
     given = EFCOptions(variant="reference", beta=DEFAULT.beta, form=DEFAULT.form)  # given, though equal to the default
     assert (given.beta, given.form, given.head_rule) == (DEFAULT.beta, DEFAULT.form, "frozen")
@@ -73,13 +73,14 @@ def test_a_section_goes_over_its_variant_and_that_over_the_base() -> None:
     assert found["beta"] == ABLATIONS["reference"]["beta"]
     assert found["lr"] == ABLATIONS["reference"]["lr"]
     assert (found["kappa"], found["lam"], found["variant"]) == (3.0, 0.2, "reference")
-    assert found["solver_options"] == {"tol": 1e-5, "max_steps": 9}
+    assert found["solver_options"] == ABLATIONS["reference"]["solver_options"] | {"tol": 1e-5}
+    assert EFCOptions.layered(base, {"variant": "beta_0"})["solver_options"] == base["solver_options"]
     assert "preset" not in found
     assert EFCOptions.layered(base, {"lr": 0.1}) == base | {"lr": 0.1}
     # A complete set of options, as a saved configuration has it, stays as it is unless the section names a variant.
     complete = EFCOptions(variant="paper", beta=3.0).to_mapping()
     assert EFCOptions.layered(complete, {}) == complete
-    assert EFCOptions.layered(complete, {"variant": "reference"})["beta"] == 0.1
+    assert EFCOptions.layered(complete, {"variant": "reference"})["beta"] == 1.0
     old = {("preset" if key == "variant" else key): value for key, value in complete.items()}
     assert EFCOptions.layered(old, {"variant": "none"})["variant"] == "none"
     with pytest.raises(EFCError, match=r"variant: unknown value 'refrence' .*'reference'"):
@@ -103,7 +104,7 @@ def test_together_is_one_value_where_all_agree_and_a_list_where_they_differ() ->
     found = EFCOptions.together(each)
     assert found.beta == [0.5, 10.0]
     assert float(found.kappa) == 4.0  # type: ignore[arg-type]
-    assert (found.variant, found.form, found.lr) == ("reference", "bounded", 1e-3)
+    assert (found.variant, found.form, found.lr) == ("reference", "bounded", 3e-5)
     assert EFCOptions.together(each[:1]) == each[0]
     # The variant is a name by now: values that were changed behind it are not set again.
     back = [replace(options, form="multiplicative") for options in each]
@@ -123,7 +124,7 @@ def test_functions_that_differ_are_not_taken_for_one() -> None:
 def test_the_same_options_may_be_changed_between_tasks_as_ever(name: str) -> None:
     """Once this was a list of names, whatever the method."""
     cls = LEARNERS[name].options_type
-    once = {"lr", "beta", "strength", "pull", "mu"}
+    once = {"lr", "beta", "strength", "pull", "mu", "distil", "temperature"}
     assert cls.changeable() == once & {item.name for item in fields(cls)}
 
 

@@ -14,7 +14,7 @@ from efc.learners import EWC, LEARNERS, SGD, EWCOptions, TaskData
 from efc.learners.penalty import Penalised
 from efc.learners.si import SIMemory
 from support.gradients import sample_gradients
-from support.learner_helpers import fit, make, train_on, with_options
+from support.learner_helpers import PLAIN, fit, make, train_on, with_options
 from support.tasks import toy_stream
 
 DIAGONAL = ["ewc", "online_ewc", "si", "mas"]
@@ -224,7 +224,7 @@ def test_ewc_finds_the_exact_posterior_mode_of_a_linear_gaussian_problem() -> No
     both = slice(0, 2)
     first, second = TaskData(inputs, y_a, both, both, 1), TaskData(x_b, y_b, both, slice(0, 0), 1)
     strength = 0.5 * (16 / 3) * len(y_a) / len(y_b)
-    learner = LinearEWC((d, 2), [0], EWCOptions(strength=strength), head="least_squares", dtype=torch.float64)
+    learner = LinearEWC((d, 2), [0], EWCOptions(**PLAIN, strength=strength), head="least_squares", dtype=torch.float64)
     learner.begin_task(first)
     learner.theta.copy_(fitted([first]))
     learner.end_task(first)

@@ -15,9 +15,12 @@ RECORDED = [name for name, cls in LEARNERS.items() if cls.says_recordable()]
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device: recorded steps cannot be run here")
 
 
+RIVALS = ("kfac", "ncl", "owm", "gpm", "lwf")
+
+
 def test_who_is_recorded() -> None:
     ours = {"efc", "efc-paper", "activity", "activity_ewc"}
-    assert ours | {"sgd", "ewc", "online_ewc", "si", "mas", "joint", "frozen"} == set(RECORDED)
+    assert ours | {"sgd", "ewc", "online_ewc", "si", "mas", "joint", "frozen", *RIVALS} == set(RECORDED)
 
 
 @pytest.mark.parametrize("name", RECORDED)

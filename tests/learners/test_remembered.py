@@ -12,7 +12,7 @@ from efc.core.network import forward
 from efc.errors import EFCError
 from efc.learners import EFC, SGD, Activity, ActivityOptions, EFCOptions, Learner, TaskData
 from efc.learners.remembered import RememberedActivity
-from support.learner_helpers import SIZES, fit, make, train_on, with_options
+from support.learner_helpers import PLAIN, SIZES, fit, make, train_on, with_options
 from support.tasks import toy_stream
 
 DOUBLE = torch.float64
@@ -47,7 +47,7 @@ def pulled(learner: Learner) -> Tensor:
 @pytest.mark.parametrize("head", ["zero", "least_squares"])
 def test_the_pull_is_the_gradient_of_the_squared_change_on_old_activity(head: str) -> None:
     learner, tasks, activity = after_two_tasks(
-        make("activity", head=head, options=ActivityOptions(lr=1e-2, pull=0.7, moments="plain"))
+        make("activity", head=head, options=ActivityOptions(**PLAIN, lr=1e-2, pull=0.7, moments="plain"))
     )
     anchor = memory_of(learner).anchor.clone()
     new = learner.layout.views(anchor)
@@ -80,7 +80,7 @@ def test_the_pull_is_what_preservation_would_do_on_old_samples() -> None:
 
 @pytest.mark.parametrize(("target", "unit"), [("weak", 0.02 * 0.5), ("strong", 0.5)])
 def test_the_unit_of_pull_and_beta_is_the_learning_signal(target: str, unit: float) -> None:
-    options = EFCOptions(pull=[0.1, 0.4], lam=0.02, kappa=0.5, target=target, beta=2.0, head_beta=3.0)
+    options = EFCOptions(**PLAIN, pull=[0.1, 0.4], lam=0.02, kappa=0.5, target=target, beta=2.0, head_beta=3.0)
     learner = EFC(SIZES, [0, 1], options, dtype=DOUBLE)
     torch.testing.assert_close(learner.pull_strength().flatten(), unit * torch.tensor([0.1, 0.4], dtype=DOUBLE))
     fit(learner)
@@ -96,7 +96,7 @@ def test_the_unit_of_pull_and_beta_is_the_learning_signal(target: str, unit: flo
 
 
 def test_a_common_factor_of_all_importances_changes_nothing() -> None:
-    learner = fit(make("efc", options=EFCOptions(lr=1e-2)))
+    learner = fit(make("efc", options=EFCOptions(**PLAIN, lr=1e-2)))
     assert isinstance(learner, EFC)
     assert learner.memory is not None
     before = learner.strengths.clone()
@@ -132,7 +132,11 @@ def test_on_a_linear_layer_the_penalty_stands_for_the_old_samples() -> None:
             learner.step(task.x.expand(1, -1, -1), task.y.expand(1, -1))
 
     learner = Activity(
-        (3, 2), [0], ActivityOptions(lr=2e-2, optimiser="sgd", moments="plain", pull=30 / 20), dtype=DOUBLE
+        (3, 2),
+        [0],
+        ActivityOptions(**PLAIN, lr=2e-2, optimiser="sgd", moments="plain", pull=30 / 20),
+        "zero",
+        dtype=DOUBLE,
     )
     learner.output = "linear"
     learn(learner, tasks[0])
@@ -142,13 +146,15 @@ def test_on_a_linear_layer_the_penalty_stands_for_the_old_samples() -> None:
     torch.testing.assert_close(solution(learner), least_squares(tasks[:2]), rtol=0, atol=1e-6)
     # Tasks of one size add up: twice 30 samples, then 50.
     tasks[1] = linear_task(2, 30, False)
-    learner = Activity((3, 2), [0], ActivityOptions(lr=2e-2, optimiser="sgd", moments="plain", pull=1.0), dtype=DOUBLE)
+    learner = Activity(
+        (3, 2), [0], ActivityOptions(**PLAIN, lr=2e-2, optimiser="sgd", moments="plain", pull=1.0), "zero", dtype=DOUBLE
+    )
     learner.output = "linear"
     learn(learner, tasks[0])
     learner.end_task(tasks[0])
     learn(learner, tasks[1])
     learner.end_task(tasks[1])
-    learner.options = ActivityOptions(lr=2e-2, optimiser="sgd", moments="plain", pull=30 / 50)
+    learner.options = ActivityOptions(**PLAIN, lr=2e-2, optimiser="sgd", moments="plain", pull=30 / 50)
     learn(learner, tasks[2])
     torch.testing.assert_close(solution(learner), least_squares(tasks), rtol=0, atol=1e-6)
 
@@ -243,7 +249,11 @@ def test_in_task_il_present_rows_are_not_pulled_and_hidden_layers_are(name: str)
 def test_elsewhere_all_active_rows_are_pulled(scenario: str, rows: slice) -> None:
     sizes = (*SIZES[:-1], rows.stop)
     learner = Activity(
-        sizes, [0, 1], ActivityOptions(lr=1e-2, head_pull=[1.0, 5.0], pull=2.0, moments="plain"), dtype=DOUBLE
+        sizes,
+        [0, 1],
+        ActivityOptions(**PLAIN, lr=1e-2, head_pull=[1.0, 5.0], pull=2.0, moments="plain"),
+        "zero",
+        dtype=DOUBLE,
     )
     learner, _, _ = after_two_tasks(learner, scenario)
     factor = learner.layout.views(memory_of(learner).factor)
@@ -252,7 +262,7 @@ def test_elsewhere_all_active_rows_are_pulled(scenario: str, rows: slice) -> Non
 
 
 def test_relative_moments_count_per_hundred_of_the_inputs_rates_where_they_sum_to_more() -> None:
-    options = ActivityOptions(lr=1e-4, pull=2.0)
+    options = ActivityOptions(**PLAIN, lr=1e-4, pull=2.0)
     assert options.moments == "relative"
     learner = make("activity", head="zero", options=options)
     learner.layers.weights[0].mul_(100.0)

@@ -8,28 +8,35 @@ from efc.learners.activity import Activity, ActivityEWC, ActivityEWCOptions, Act
 from efc.learners.analytic import Analytic
 from efc.learners.base import Learner
 from efc.learners.der import DER, DEROptions, DERpp, DERppOptions
-from efc.learners.efc import ABLATIONS, EFC, MEMORIES, EFCOptions
+from efc.learners.efc import EFC, MEMORIES, EFCOptions
 from efc.learners.efc_paper import EFCPaper, EFCPaperOptions
 from efc.learners.ewc import EWC, EWCOptions
 from efc.learners.frozen import Frozen
 from efc.learners.full_fisher import FullFisher, FullFisherOptions
+from efc.learners.gpm import GPM, GPMOptions
 from efc.learners.gradient import GradientLearner
 from efc.learners.head_policies import HEADS, POLICIES, HeadPolicy
 from efc.learners.joint import Joint
+from efc.learners.kfac import KFAC, KFACOptions
+from efc.learners.lwf import LWF, LWFOptions
 from efc.learners.mas import MAS, MASOptions
 from efc.learners.memory import Memory
+from efc.learners.ncl import NCL, NCLOptions
 from efc.learners.online_ewc import OnlineEWC, OnlineEWCOptions
 from efc.learners.options import Options, choice, number
+from efc.learners.owm import OWM, OWMOptions
 from efc.learners.sgd import SGD
 from efc.learners.si import SI, SIOptions
+from efc.learners.slda import SLDA, SLDAOptions
 from efc.learners.state import Stored
+from efc.learners.variants import ABLATIONS
 from efc.plugins import load_object
 
 LEARNERS: dict[str, type[Learner]] = {
     cls.name: cls
     for cls in (
-        EFC, EFCPaper, Activity, ActivityEWC, EWC, OnlineEWC, SI, MAS, FullFisher, DER, DERpp, Analytic, SGD, Frozen,
-        Joint,
+        EFC, EFCPaper, Activity, ActivityEWC, EWC, OnlineEWC, SI, MAS, KFAC, NCL, OWM, GPM, LWF, FullFisher, DER, DERpp,
+        Analytic, SLDA, SGD, Frozen, Joint,
     )
 }  # fmt: skip
 """The methods by name."""
@@ -56,13 +63,19 @@ __all__ = [
     "DER",
     "EFC",
     "EWC",
+    "GPM",
     "HEADS",
+    "KFAC",
     "LEARNERS",
+    "LWF",
     "MAS",
     "MEMORIES",
+    "NCL",
+    "OWM",
     "POLICIES",
     "SGD",
     "SI",
+    "SLDA",
     "Activity",
     "ActivityEWC",
     "ActivityEWCOptions",
@@ -78,16 +91,22 @@ __all__ = [
     "Frozen",
     "FullFisher",
     "FullFisherOptions",
+    "GPMOptions",
     "GradientLearner",
     "HeadPolicy",
     "Joint",
+    "KFACOptions",
+    "LWFOptions",
     "Learner",
     "MASOptions",
     "Memory",
+    "NCLOptions",
+    "OWMOptions",
     "OnlineEWC",
     "OnlineEWCOptions",
     "Options",
     "SIOptions",
+    "SLDAOptions",
     "Stored",
     "TaskData",
     "choice",

@@ -35,8 +35,8 @@ class Activity(SGD):
 
     name = "activity"
     recordable = True
+    streams = True
     options_type = ActivityOptions
-    shipped_head = "zero"
 
 
 @dataclass(frozen=True)
@@ -54,4 +54,3 @@ class ActivityEWC(EWC):
     name = "activity_ewc"
     recordable = True
     options_type = ActivityEWCOptions
-    shipped_head = "zero"

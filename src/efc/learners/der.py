@@ -137,6 +137,7 @@ class DER(SGD):
     """Cross-entropy of the new batch plus ``alpha * mean (z - z_old)^2`` on replayed samples."""
 
     name = "der"
+    streams = True
     replays_old_classes = True
     options_type = DEROptions
     options: DEROptions
@@ -176,6 +177,7 @@ class DERpp(DER):
     """DER plus ``beta`` times the cross-entropy of a second replayed batch."""
 
     name = "derpp"
+    streams = True
     options_type = DERppOptions
     options: DERppOptions
 

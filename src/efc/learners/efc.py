@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from efc.learners.activity import head_pull_option, pull_option
 from efc.learners.ewc import EWCMemory
 from efc.learners.full_fisher import FullFisherMemory
 from efc.learners.gradient import GradientLearner
+from efc.learners.inputs import Change
 from efc.learners.l2 import L2Memory
 from efc.learners.mas import MASMemory
 from efc.learners.memory import Memory
@@ -33,6 +34,7 @@ from efc.learners.options import Options, Values, choice, function_or, learning_
 from efc.learners.penalty import add_active
 from efc.learners.si import SIMemory
 from efc.learners.state import Generators, Part
+from efc.learners.variants import ABLATIONS
 from efc.plugins import load_object
 
 MEMORIES: dict[str, type[Memory]] = {
@@ -52,26 +54,8 @@ SOLVING: Mapping[str, Values] = {"anderson": {"max_steps": 4}}
 """Options a solver is given for training unless the user says otherwise: in weak feedback three sweeps settle all but
 samples with a flipping ReLU, which nothing settles (docs/performance.md)."""
 
-AS_PAPER: Values = {
-    "preservation": "running_ewc", "normalise": "none", "beta": 10.0, "head_beta": 10.0, "pull": 0.0, "lr": 1e-4,
-}  # fmt: skip
-"""The paper's preservation: a running diagonal Fisher in the equilibrium, and nothing beside it."""
-
-ABLATIONS: dict[str, Values] = {
-    "paper": AS_PAPER,
-    "reference": {
-        **AS_PAPER, "output": "linear_ce", "form": "bounded", "feedback": "jacobian", "head_rule": "frozen",
-        "kappa": 2.0, "k_p": 2.0, "normalise": "neuron", "beta": 0.1, "head_beta": 1.0, "on_failure": "zero",
-        "lr": 1e-3,
-    },
-    "beta_0": {**AS_PAPER, "beta": 0.0, "anchor": 0.0},
-    "frozen_head": {**AS_PAPER, "head_rule": "frozen"},
-    "linear_output": {**AS_PAPER, "output": "linear"},
-    "additive": {**AS_PAPER, "form": "additive", "feedback": "jacobian"},
-}  # fmt: skip
-"""Named variants. ``paper`` is the paper's method: no remembered activity. The others are ablations of it.
-``reference`` behaves as the authors' published code does: rates modulated by ``1 + 0.1 tanh``, a
-linear output under the softmax's error, proportional control, a head that never learns, unsettled samples dropped."""
+AT_ONCE, LEAST = 2**17, 256
+"""Rates of the widest layer that a CPU solves for at once, as its cache holds them, but no fewer samples of a run."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,7 @@ class EFCOptions(Options):
     (docs/tried.md); those of the paper's own method are the variant ``paper``.
 
     Args:
-        lr: the learning rate at a task's start; it falls to zero along a cosine.
+        lr: the learning rate at a task's start.
         variant: a named variant, one of ``ABLATIONS``: its values stand in for the options that are not given.
         preservation: the regulariser that gamma is made of, one of ``MEMORIES``, or one's own function.
         pull: weight p of the pull of remembered activity.
@@ -185,7 +169,8 @@ class EFC(GradientLearner):
 
     name = "efc"
     recordable = True
-    shipped_head = "least_squares"
+    streams = True
+    stream_head = "input_compensated"
     options_type = EFCOptions
     options: EFCOptions
 
@@ -230,7 +215,7 @@ class EFC(GradientLearner):
         super().begin_task(task)
         if self.memory is not None:
             self.memory.begin_task(self)
-        if self.feedback is not None:
+        if self.feedback is not None and len(task.y):
             self.feedback.warm_up(task)
 
     def may_record(self) -> bool:
@@ -240,18 +225,35 @@ class EFC(GradientLearner):
         theta = self.layers.active(self.active)
         pulls = self.preservation_terms()
         Q = () if self.feedback is None else self.feedback.update(theta, x)
-        system = build(
-            self.dynamics, theta, x, y, self.controller, lam=self.lam, target=self.options.target, terms=pulls, Q=Q
-        )
-        solution = self.solver.solve(system)
-        out = self.layout.views(self.gradient)
-        # An optimiser descends: it is handed minus the change.
-        weight_change(solution, out.active(self.active), self.options.head_rule, self.options.on_failure, scale=-1.0)
+        statistics: dict[str, Tensor] = {}
+        for piece in self._pieces(x):
+            for name, sums in self._settle(theta, pulls, Q, x, y, piece).items():
+                statistics[name] = statistics[name] + sums if name in statistics else sums
         if pulls is not None and self.anchored:
             pull = self.anchor * self.regulariser.gradient(self.theta)
             add_active(self.layout, self.gradient, pull, self.active)
+        return statistics
+
+    def _pieces(self, x: Tensor) -> Iterator[slice]:
+        """The batch x (R, B, d_0) in pieces that a CPU's cache holds; a GPU, and what counts shares, take it whole."""
+        R, B, _ = x.shape
+        whole = x.is_cuda or getattr(self.solver, "enough", 1.0) < 1
+        most = B if whole else max(LEAST, AT_ONCE // (R * max(self.layout.sizes[1:])))
+        size = -(-B // -(-B // most))  # pieces of one size, but for the last
+        return (slice(start, min(start + size, B)) for start in range(0, B, size))
+
+    def _settle(
+        self, theta: Parameters, pulls: Parameters | None, Q: Sequence[Tensor], x: Tensor, y: Tensor, piece: slice
+    ) -> dict[str, Tensor]:
+        """Solve a piece of the batch, and add its share to the direction of descent; the piece's statistics."""
+        share, add, x, y = (piece.stop - piece.start) / x.shape[1], piece.start > 0, x[:, piece], y[:, piece]
+        o, out = self.options, self.layout.views(self.gradient).active(self.active)
+        system = build(self.dynamics, theta, x, y, self.controller, self.lam, o.target, pulls, Q)
+        solution = self.solver.solve(system)
+        # An optimiser descends: it is handed minus the change.
+        weight_change(solution, out, o.head_rule, o.on_failure, scale=-share, add=add)
         if self.loss_gradient is not None:
-            self._back_propagate(system, y, self.loss_gradient)
+            self._back_propagate(system, y, self.loss_gradient, share, add)
         return _statistics(solution)
 
     def unit(self) -> Tensor:
@@ -279,6 +281,10 @@ class EFC(GradientLearner):
         if self.memory is not None:
             self.memory.consolidate(self, task)
             self._set_strengths()
+
+    def follow_inputs(self, change: Change) -> None:
+        super().follow_inputs(change)
+        self._set_strengths()  # the importances have followed
 
     def preservation_terms(self) -> Parameters | None:
         """``beta dR/dtheta`` of the active classes; None before there is anything to preserve."""
@@ -337,11 +343,13 @@ class EFC(GradientLearner):
     def _follows_path(self) -> bool:
         return self.memory is not None and self.memory.follows_path
 
-    def _back_propagate(self, system: System, y: Tensor, out: Tensor) -> None:
+    def _back_propagate(self, system: System, y: Tensor, out: Tensor, share: float, add: bool) -> None:
         """The gradient of the loss in the free state, for a memory that follows the path of training (SI)."""
-        delta_L = loss_gradient(self.output, system.free.z, y)
-        out.zero_()
-        mean_loss_gradient(system.theta, self.sigma, system.free, delta_L, self.layout.views(out).active(self.active))
+        delta_L = share * loss_gradient(self.output, system.free.z, y)
+        if not add:
+            out.zero_()
+        layers = self.layout.views(out).active(self.active)
+        mean_loss_gradient(system.theta, self.sigma, system.free, delta_L, layers, add)
 
 
 def _statistics(solution: Solution) -> dict[str, Tensor]:

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from efc.core.axis import PerRun
 from efc.core.preservation import NORMALISE
-from efc.learners.efc import ABLATIONS, AS_PAPER, EFC, EFCOptions
+from efc.learners.efc import EFC, EFCOptions
 from efc.learners.options import Values, choice, learning_rate, number
+from efc.learners.variants import ABLATIONS, AS_PAPER
 
 OF_THE_PAPER = {
     name: {key: value for key, value in variant.items() if AS_PAPER.get(key) != value}
@@ -48,5 +49,4 @@ class EFCPaper(EFC):
 
     name = "efc-paper"
     recordable = True
-    shipped_head = "least_squares"
     options_type = EFCPaperOptions

@@ -34,7 +34,6 @@ class Frozen(SGD):
     name = "frozen"
     recordable = True
     options_type = FrozenOptions
-    shipped_head = "least_squares"
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         statistics = super().descent(x, y)

@@ -17,6 +17,8 @@ from efc.learners.state import Stored
 
 LIMIT = 10.0
 """Deviations from the mean that are let through: an outlier, or a rare value of a sparse column, counts as this far."""
+CONSTANT = 5e-7
+"""The range, as a share of its largest value, that rounding to single precision may give a feature that is constant."""
 CHUNK = 4096
 
 
@@ -49,7 +51,7 @@ class Change:
         product of the two parts, of which a diagonal says nothing."""
         layers = layout.views(flat)
         W, b = layers.weights[0], layers.biases[0]
-        W.mul_(self.a.square().to(W)).add_(b.unsqueeze(-1) * self.c.square().to(W))
+        W.mul_(torch.where(self.known, self.a.square(), 1.0).to(W)).add_(b.unsqueeze(-1) * self.c.square().to(W))
 
     def moments(self, A: Tensor, symmetric: bool = True) -> None:
         """Sums of products (R, n, m), in place, whose first d rows belong to the inputs and whose last to the constant
@@ -75,19 +77,24 @@ class Standardiser(Stored):
         device: Where they live.
     """
 
-    stored = ("mean", "variance", "n", "reach")
+    stored = ("mean", "variance", "n", "low", "high")
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
         self.mean = torch.zeros(d, dtype=torch.float64, device=device)
         self.variance = torch.zeros(d, dtype=torch.float64, device=device)
         self.n = torch.zeros((), dtype=torch.float64, device=device)
-        self.reach = torch.zeros(d, dtype=torch.float64, device=device)
-        """The largest absolute value of every feature."""
+        self.low = torch.full((d,), float("inf"), dtype=torch.float64, device=device)
+        self.high = torch.full((d,), float("-inf"), dtype=torch.float64, device=device)
 
     @property
     def known(self) -> Tensor:
-        """Whether a feature has been seen to vary, beyond what rounding makes of a constant."""
-        return self.variance.sqrt() > 1e-7 * self.reach
+        """Whether a feature has been seen to vary, beyond what rounding makes of a constant.
+
+        Once it has, it has for good: where a new value raises ``largest``, it widens the range by as much. A deviation
+        may fall when more is seen, and weights that were converted to its unit would be taken for those of another.
+        """
+        largest = torch.maximum(self.low.abs(), self.high.abs())
+        return (self.high - self.low > CONSTANT * largest) & (self.variance > 0)
 
     @property
     def scale(self) -> Tensor:
@@ -116,11 +123,13 @@ class Standardiser(Stored):
         spread = self.n * self.variance + m * x.var(0, correction=0) + difference.square() * self.n * m / total
         self.mean = self.mean + difference * m / total
         self.variance, self.n = spread / total, total
-        self.reach = torch.maximum(self.reach, x.abs().amax(0))
+        self.low, self.high = torch.minimum(self.low, x.amin(0)), torch.maximum(self.high, x.amax(0))
 
     def far(self, x: Tensor) -> Tensor:
-        """(N,): the largest distance from the mean of any feature, in deviations."""
-        return ((x.double() - self.mean) / self.scale).abs().amax(-1)
+        """(N,): how far any feature lies from the middle of the values that were seen, the farthest of these being one;
+        for a feature that did not vary, in its own units."""
+        half = torch.where(self.known, (self.high - self.low) / 2, 1.0)
+        return ((x.double() - (self.low + self.high) / 2) / half).abs().amax(-1)
 
     def reset(self) -> None:
         self.__init__(len(self.mean), self.mean.device)  # type: ignore[misc]

@@ -60,5 +60,6 @@ class MAS(Penalised):
 
     name = "mas"
     recordable = True
+    streams = True
     options_type = MASOptions
     memory_type = MASMemory

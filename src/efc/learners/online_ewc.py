@@ -36,12 +36,18 @@ class OnlineEWCMemory(Memory):
 class RunningEWCMemory(Memory):
     """``Omega <- Omega + F_t |Omega| / |F_t|``, theta* the newest: a new task weighs as much as all before together.
 
-    This is EFC's own (docs/method.md); its scale is that of the first task's Fisher.
+    This is EFC's own (docs/method.md); its scale is that of the first task's Fisher. Without tasks the sum would double
+    with every window: there all windows weigh the same, and Omega is their mean.
     """
 
     def consolidate(self, learner: GradientLearner, task: TaskData) -> None:
-        new = task_fisher(learner, task)
-        self.omega = accumulate(self.omega, new) if learner.tasks_seen > 0 else new
+        new, n = task_fisher(learner, task), learner.tasks_seen
+        if n == 0:
+            self.omega = new
+        elif learner.arrivals is None:
+            self.omega = accumulate(self.omega, new)
+        else:
+            self.omega = self.omega + (accumulate(self.omega, new) - 2 * self.omega) / (n + 1)
         self.anchor = learner.theta.clone()
 
 
@@ -60,5 +66,6 @@ class OnlineEWC(Penalised):
 
     name = "online_ewc"
     recordable = True
+    streams = True
     options_type = OnlineEWCOptions
     memory_type = OnlineEWCMemory

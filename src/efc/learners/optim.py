@@ -45,11 +45,10 @@ class Adam:
 
 
 class SGD:
-    """Stochastic gradient descent with heavy-ball momentum."""
+    """Stochastic gradient descent with heavy-ball momentum; without any, plain descent."""
 
-    momentum = 0.9
-
-    def __init__(self, theta: Tensor) -> None:
+    def __init__(self, theta: Tensor, momentum: float = 0.9) -> None:
+        self.momentum = momentum
         self.velocity = torch.zeros_like(theta)
 
     def step(self, gradient: Tensor, lr: Tensor) -> Tensor:
@@ -63,5 +62,5 @@ class SGD:
         self.velocity.copy_(state["velocity"])
 
 
-def make_optimiser(name: str, theta: Tensor) -> Optimiser:
-    return Adam(theta) if name == "adam" else SGD(theta)
+def make_optimiser(name: str, theta: Tensor, momentum: float = 0.9) -> Optimiser:
+    return Adam(theta) if name == "adam" else SGD(theta, momentum)

@@ -10,12 +10,15 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from efc.core.axis import PerRun
-from efc.errors import EFCError, choose, suggest
+from efc.core.network import INITIAL
+from efc.errors import EFCError, choose, shown, suggest
 from efc.plugins import name_of
 
 Values = Mapping[str, Any]
 """Named values as files and users give them: checked by who takes them."""
 Number = TypeVar("Number", bound=float)
+SCHEDULES = ("cosine", "constant")
+"""How the learning rate goes over a task."""
 ALIASES = {"lambda": "lam", "preset": "variant"}
 """Other keys that are read: the paper's name for what is a word of Python, and the old name of ``variant``."""
 
@@ -49,6 +52,8 @@ class NumberRule(Rule):
         for entry in entries if isinstance(entries, list) else [entries]:
             if isinstance(entry, bool) or not isinstance(entry, int | float):
                 raise EFCError(f"{name}: expected a number or one per run, got {entry!r}")
+            if isinstance(entry, int) and abs(entry) >= 2**63:
+                raise EFCError(f"{name}: the number is too large: {shown(entry)}")
             if self.whole and (isinstance(entries, list) or not math.isfinite(entry) or entry != int(entry)):
                 raise EFCError(f"{name}: must be a whole number, got {entries!r}")
             if not (entry > self.low or (self.inclusive and entry == self.low)) or entry > self.high:
@@ -77,8 +82,8 @@ class MappingRule(Rule):
     """Named options of something else."""
 
     def check(self, name: str, value: object) -> None:
-        if not isinstance(value, Mapping):
-            raise EFCError(f"{name}: expected named values, got {value!r}")
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise EFCError(f"{name}: expected named values, got {shown(value)}")
 
 
 def number(
@@ -111,7 +116,7 @@ def number(
 
 def learning_rate(default: float) -> float:
     """The learning rate, searched for in the same range for every method."""
-    doc = "learning rate at a task's start; falls to zero along a cosine"
+    doc = "learning rate at a task's start"
     return number(default, search=(1e-6, 1e-2), doc=doc, changeable=True)
 
 
@@ -134,31 +139,57 @@ def function_or(default: str, options: Sequence[str], doc: str = "") -> str:
 class Options:
     """What every learner has. Numbers may be given once or once per run.
 
+    The defaults are one setting for data of any kind, the same for every method and for everyone who makes a learner:
+    `efc run`, the classifiers, or a program of one's own.
+
     A subclass may name variants in ``variants`` and have a field ``variant``: the named variant's values then stand in
     for the options that are not given. What is given counts, also where it is equal to the default; so a complete set
     of options (one that was saved, or that ``dataclasses.replace`` has changed) stays as it is, whatever its variant.
 
     Args:
-        lr: the learning rate at a task's start; it falls to zero along a cosine.
-        optimiser: ``adam``, or ``sgd`` with momentum 0.9.
-        inputs: ``raw``, or ``standardised``: by a running mean and deviation, which what is kept follows.
+        lr: the learning rate at a task's start.
+        schedule: ``cosine``: it falls to zero over the task along a cosine; or ``constant``.
+        optimiser: ``adam``, or ``sgd``.
+        momentum: of ``sgd``.
+        initial: ``he``: weights of deviation ``sqrt(2/d)``, the head's ``1/sqrt(d)``, no biases; ``uniform_biases``:
+            the head's weights like the others', biases uniform in ``+- 1/sqrt(d)``.
+        inputs: ``standardised``: by a running mean and deviation, which what is kept follows; ``raw``; or ``scaled``:
+            ``(x - input_mean) / input_deviation``, two constants.
+        input_mean: of ``scaled`` inputs.
+        input_deviation: of ``scaled`` inputs.
         step: ``plain``, or ``natural``: steps avoid the directions in which old tasks were active.
         mu: the activity from which a natural step avoids a direction.
         moments: ``relative``: busy layers are pulled per hundred of their inputs' rates; ``plain``: as they are.
         rank: leading directions of a layer's activity that are remembered; 0: all.
+        first_head: ``set``: the ``zero`` and ``least_squares`` heads set the first task's rows like all others; or
+            ``drawn``: those stay as they were drawn.
+        head_scale: factor of the rows that the ``least_squares`` head sets.
         ridge: of the heads that are solved for, per sample; 0: by generalised cross-validation where the moments of all
             tasks are kept, 1e-4 in the ``least_squares`` head.
-        drift: ``trusted``, or ``checked``: the features that a task has trained are kept only if the head errs less
-            with them on samples that were held out (compensated heads).
-        skip: ``on``: the head reads the inputs beside the features (``input_compensated``).
+        drift: ``checked``: the features that a task has trained are kept only if the head errs less with them on
+            samples that were held out (compensated heads); or ``trusted``: always.
+        readout: how the heads that keep moments are solved for when a task has ended: ``discriminant``: Gaussian
+            classes that share a covariance; ``regression``: ridge regression on zeros and ones.
+        skip: ``on``: the head reads the inputs beside the features (``input_compensated``); or ``off``.
         drift_ridge: of the features' drift, per sample (compensated heads).
     """
 
     variants: ClassVar[Mapping[str, Values]] = {}
 
     lr: PerRun = learning_rate(1e-3)
-    optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum 0.9")
-    inputs: str = choice("raw", ("raw", "standardised"), doc="standardised: by a running mean and deviation")
+    schedule: str = choice("cosine", SCHEDULES, doc="cosine: the rate falls to zero over a task; or constant")
+    optimiser: str = choice("adam", ("adam", "sgd"), doc="adam, or sgd with momentum")
+    momentum: float = number(0.9, inclusive=True, high=0.9999, per_run=False, doc="momentum of sgd; adam has its own")
+    initial: str = choice(
+        "he", INITIAL, doc="he: no biases, head weights 1/sqrt(d); uniform_biases: +- 1/sqrt(d), head sqrt(2/d)"
+    )
+    inputs: str = choice(
+        "standardised",
+        ("standardised", "raw", "scaled"),
+        doc="standardised: by a running mean and deviation; scaled: by two constants",
+    )
+    input_mean: float = number(0.0, low=-math.inf, per_run=False, doc="what is subtracted from scaled inputs")
+    input_deviation: float = number(1.0, per_run=False, doc="what scaled inputs are divided by")
     step: str = choice(
         "plain", ("plain", "natural"), doc="natural: steps avoid the directions in which old tasks were active"
     )
@@ -178,13 +209,22 @@ class Options:
         whole=True,
         doc="leading directions of a layer's activity that are remembered; 0: all",
     )
+    first_head: str = choice(
+        "set", ("set", "drawn"), doc="drawn: the first task's rows stay random (least_squares, zero)"
+    )
+    head_scale: PerRun = number(1.0, doc="factor of the rows that the least_squares head sets")
     ridge: PerRun = number(0.0, inclusive=True, doc="ridge of the heads that are solved for, per sample; 0: chosen")
     drift: str = choice(
-        "trusted",
-        ("trusted", "checked"),
+        "checked",
+        ("checked", "trusted"),
         doc="checked: a task's features are kept if held-out samples vouch for them",
     )
-    skip: str = choice("off", ("off", "on"), doc="on: the head reads the inputs, too (input_compensated)")
+    readout: str = choice(
+        "discriminant",
+        ("discriminant", "regression"),
+        doc="how heads that keep moments are solved for: as Gaussian classes, or by ridge regression",
+    )
+    skip: str = choice("on", ("on", "off"), doc="on: the head reads the inputs, too (input_compensated)")
     drift_ridge: PerRun = number(1e-3, doc="ridge of the features' drift, per sample (compensated heads)")
 
     def __new__(cls, *args: object, **given: object) -> Self:
@@ -201,7 +241,11 @@ class Options:
             if name not in given:
                 object.__setattr__(self, name, value)
         for item in fields(self):
-            if (rule := _rule(item)) is not None:
+            rule = _rule(item)
+            if isinstance(getattr(self, item.name), bool) and isinstance(rule, ChoiceRule) and "on" in rule.choices:
+                # YAML reads on and off as true and false
+                object.__setattr__(self, item.name, "on" if getattr(self, item.name) else "off")
+            if rule is not None:
                 rule.check(item.name, getattr(self, item.name))
 
     @property

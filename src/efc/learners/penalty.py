@@ -52,7 +52,6 @@ class Penalised(SGD):
 
     name = "penalised"
     options_type = PenaltyOptions
-    shipped_head = "least_squares"
     options: PenaltyOptions
     memory_type: ClassVar[type[Memory]]
 

@@ -14,7 +14,7 @@ class SGD(GradientLearner):
 
     name = "sgd"
     recordable = True
-    shipped_head = "random"
+    streams = True
 
     def descent(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         theta = self.layers.active(self.active)

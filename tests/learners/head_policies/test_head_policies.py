@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from efc.core.network import forward
 from efc.learners import SGD, Options, TaskData
 from efc.learners.ridge import RidgeMoments
-from support.learner_helpers import make, train_on
+from support.learner_helpers import PLAIN, make, train_on
 from support.tasks import toy_stream
 
 
@@ -18,7 +18,8 @@ def test_ridge_moments_equal_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     h, Y = rng.standard_normal((2, 50, 7)), rng.standard_normal((2, 50, 3))
     moments = RidgeMoments(2, 7, 3)
-    moments.add((torch.as_tensor(h[:, c]), torch.as_tensor(Y[:, c])) for c in (slice(0, 20), slice(20, 50)))
+    for c in (slice(0, 20), slice(20, 50)):
+        moments.add(torch.as_tensor(h[:, c]), torch.as_tensor(Y[:, c]))
     W, b = moments.solve(ridge=1e-2)
     for run in range(2):
         features = np.concatenate([h[run], np.ones((50, 1))], 1)  # the bias is penalised like any weight
@@ -32,7 +33,7 @@ def test_moments_stay_accurate_for_badly_scaled_features() -> None:
     rng = np.random.default_rng(1)
     h = (rng.standard_normal((1, 400, 6)) * 10.0 ** np.arange(-3, 3)).astype(np.float32)
     Y = rng.standard_normal((1, 400, 2))
-    moments = RidgeMoments(1, 6, 2).add([(torch.as_tensor(h), torch.as_tensor(Y))])
+    moments = RidgeMoments(1, 6, 2).add(torch.as_tensor(h), torch.as_tensor(Y))
     W, b = moments.solve(ridge=1e-12)
     features = np.concatenate([h[0].astype(np.float64), np.ones((400, 1))], 1)
     expected = features @ np.linalg.lstsq(features, Y[0], rcond=None)[0]
@@ -42,7 +43,7 @@ def test_moments_stay_accurate_for_badly_scaled_features() -> None:
 @pytest.mark.parametrize("task", [0, 1])
 def test_least_squares_sets_the_new_rows_and_no_others(task: int) -> None:
     stream = toy_stream("class", dtype=torch.float64)
-    learner = SGD((6, 8, 6), [0, 1], Options(ridge=1e-3), head="least_squares", dtype=torch.float64)
+    learner = SGD((6, 8, 6), [0, 1], Options(**PLAIN, ridge=1e-3), head="least_squares", dtype=torch.float64)
     before = learner.theta.clone()
     data = stream.data(task, steps=1)
     learner.begin_task(data)
@@ -61,12 +62,12 @@ def test_least_squares_sets_the_new_rows_and_no_others(task: int) -> None:
 
 def test_random_head_changes_nothing_and_domain_has_new_rows_only_once() -> None:
     stream = toy_stream("class", dtype=torch.float64)
-    learner = SGD((6, 8, 6), [0], head="random", dtype=torch.float64)
+    learner = SGD((6, 8, 6), [0], Options(**PLAIN), head="random", dtype=torch.float64)
     before = learner.theta.clone()
     learner.begin_task(stream.data(1, steps=1))
     assert torch.equal(learner.theta, before)
     domain = toy_stream("domain", dtype=torch.float64)
-    learner = SGD((6, 8, 2), [0], head="least_squares", dtype=torch.float64)
+    learner = SGD((6, 8, 2), [0], Options(**PLAIN), head="least_squares", dtype=torch.float64)
     learner.begin_task(domain.data(0, steps=1))
     after = learner.theta.clone()
     learner.begin_task(domain.data(1, steps=1))
@@ -77,7 +78,7 @@ def test_a_wide_head_is_solved_on_several_threads() -> None:
     """1000 features and two runs: where an LU on two threads breaks down, this must not."""
     g = torch.Generator().manual_seed(0)
     h, Y = torch.rand(2, 1500, 1000, generator=g), torch.rand(2, 1500, 3, generator=g)
-    moments = RidgeMoments(2, 1000, 3).add([(h, Y)])
+    moments = RidgeMoments(2, 1000, 3).add(h, Y)
     torch.set_num_threads(2)
     try:
         W, b = moments.solve(ridge=1e-3)
@@ -94,7 +95,7 @@ def test_a_finite_but_singular_neighbour_does_no_harm() -> None:
     h = torch.rand(2, 30, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     h[0] = 2.0**60 * h[0, :, :1]
     Y = torch.rand(2, 30, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    W, b = RidgeMoments(2, 4, 2).add([(h, Y)]).solve(1e-30)
+    W, b = RidgeMoments(2, 4, 2).add(h, Y).solve(1e-30)
     assert torch.isfinite(W).all()
     features = np.concatenate([h[0].numpy(), np.ones((30, 1))], 1)
     expected = features @ np.linalg.lstsq(features / 2.0**60, Y[0].numpy(), rcond=1e-10)[0] / 2.0**60
@@ -115,7 +116,7 @@ def test_analytic_head_is_ridge_regression_on_the_features_of_all_tasks(scenario
     """At the start of a task with its features as they are then, at the end with those it ended with; old tasks' as
     they were when they ended. Only rows of classes met are written."""
     stream = toy_stream(scenario, dtype=torch.float64)
-    learner = SGD((6, 8, 6), [0, 1], Options(ridge=1e-3, lr=1e-2), head="analytic", dtype=torch.float64)
+    learner = SGD((6, 8, 6), [0, 1], Options(**PLAIN, ridge=1e-3, lr=1e-2), head="analytic", dtype=torch.float64)
     kept: list[np.ndarray] = []
     labels: list[np.ndarray] = []
 
@@ -168,7 +169,7 @@ def test_what_is_preserved_of_an_analytic_head_is_the_head_as_solved_when_the_ta
 
 def test_domain_incremental_analytic_head_goes_on_with_the_shared_outputs() -> None:
     stream = toy_stream("domain", dtype=torch.float64)
-    learner = SGD((6, 8, 2), [0], Options(ridge=1e-3, lr=1e-9), head="analytic", dtype=torch.float64)
+    learner = SGD((6, 8, 2), [0], Options(**PLAIN, ridge=1e-3, lr=1e-9), head="analytic", dtype=torch.float64)
     for i in range(3):
         train_on(learner, stream.data(i, 1), 1)
         learner.end_task(stream.data(i, 1))
@@ -177,3 +178,33 @@ def test_domain_incremental_analytic_head_goes_on_with_the_shared_outputs() -> N
     features = np.concatenate([h, np.ones((len(h), 1))], 1)
     expected = Ridge(alpha=1e-3 * len(h), fit_intercept=False).fit(features, np.eye(2)[y]).coef_
     np.testing.assert_allclose(learner.layers.weights[-1][0], expected[:, :-1], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("head", ["least_squares", "zero"])
+def test_the_first_tasks_rows_may_stay_as_they_were_drawn(head: str) -> None:
+    stream = toy_stream("class", dtype=torch.float64)
+    learner = SGD((6, 8, 6), [0, 1], Options(**PLAIN, first_head="drawn"), head=head, dtype=torch.float64)
+    usual = SGD((6, 8, 6), [0, 1], Options(**PLAIN), head=head, dtype=torch.float64)
+    drawn = learner.layers.weights[-1].clone()
+    for each in (learner, usual):
+        each.begin_task(stream.data(0, steps=1))
+    assert torch.equal(learner.layers.weights[-1], drawn)
+    assert not torch.equal(usual.layers.weights[-1][:, :2], drawn[:, :2])
+    for each in (learner, usual):
+        each.begin_task(stream.data(1, steps=1))
+    assert torch.equal(learner.layers.weights[-1][:, 2:], usual.layers.weights[-1][:, 2:])
+    assert torch.equal(learner.layers.weights[-1][:, :2], drawn[:, :2])
+
+
+def test_rows_that_are_fitted_may_be_scaled_run_by_run() -> None:
+    task = toy_stream("task", dtype=torch.float64).data(1, steps=1)
+    heads = []
+    for scale in (1.0, [1.0, 0.5]):
+        options = Options(**PLAIN, head_scale=scale)
+        learner = SGD((6, 8, 6), [0, 1], options, head="least_squares", dtype=torch.float64)
+        learner.begin_task(task)
+        heads.append((learner.layers.weights[-1][:, task.new].clone(), learner.layers.biases[-1][:, task.new].clone()))
+    for whole, scaled in zip(*heads, strict=True):
+        assert torch.equal(scaled[0], whole[0])
+        torch.testing.assert_close(scaled[1], 0.5 * whole[1])
+        assert (whole != 0).any()

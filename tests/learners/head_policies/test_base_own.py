@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import efc
-from efc.classifiers.growing import Growing, Setup
+from efc.classifiers.growing import Growing
+from efc.classifiers.setup import Setup
 from efc.errors import EFCError
 from efc.learners import HEADS, LEARNERS, POLICIES, SGD, HeadPolicy, Learner, TaskData
 from efc.learners.head_policies import (
@@ -98,7 +99,7 @@ SIZES = (50, 30, 20, 10)
         (RandomHead, 0),
         (ZeroHead, 0),
         (LeastSquaresHead, 0),
-        (AnalyticHead, 2 * 7 * (20 + 10) ** 2),
+        (AnalyticHead, 2 * 8 * (20 + 10) ** 2),
         (CompensatedHead, 2 * 12 * (20 + 10) ** 2),
         (InputCompensatedHead, 2 * 12 * (50 + 20 + 10) ** 2),
     ],
@@ -112,4 +113,4 @@ def test_what_a_policy_takes_in_memory(policy: type[HeadPolicy], expected: int) 
 
 
 def test_without_hidden_layers_the_features_are_the_inputs() -> None:
-    assert AnalyticHead.numbers_kept((50, 10)) == 2 * 7 * (50 + 10) ** 2
+    assert AnalyticHead.numbers_kept((50, 10)) == 2 * 8 * (50 + 10) ** 2

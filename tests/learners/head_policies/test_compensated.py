@@ -10,7 +10,7 @@ from efc.core.network import forward
 from efc.learners import SGD, Learner, Options, TaskData
 from efc.learners.head_policies import CompensatedHead, InputCompensatedHead
 from efc.learners.ridge import RidgeMoments
-from support.learner_helpers import fit, make, train_on
+from support.learner_helpers import PLAIN, fit, make, train_on
 from support.tasks import toy_stream
 
 
@@ -29,11 +29,11 @@ def test_moments_carried_along_a_linear_change_are_those_of_the_changed_features
     g = torch.Generator().manual_seed(0)
     h, Y = (torch.rand(2, 40, n, generator=g, dtype=torch.float64) for n in (5, 3))
     W, b = torch.randn(2, 5, 5, generator=g, dtype=torch.float64), torch.randn(2, 5, generator=g, dtype=torch.float64)
-    carried = RidgeMoments(2, 5, 3).add([(h, Y)]).carry(W, b)
-    expected = RidgeMoments(2, 5, 3).add([(h + h @ W.transpose(1, 2) + b.unsqueeze(1), Y)])
+    carried = RidgeMoments(2, 5, 3).add(h, Y).carry(W, b)
+    expected = RidgeMoments(2, 5, 3).add(h + h @ W.transpose(1, 2) + b.unsqueeze(1), Y)
     torch.testing.assert_close(carried.A, expected.A, rtol=1e-10, atol=1e-9)
     torch.testing.assert_close(carried.T, expected.T, rtol=1e-10, atol=1e-9)
-    same = RidgeMoments(2, 5, 3).add([(h, Y)])
+    same = RidgeMoments(2, 5, 3).add(h, Y)
     A, T = same.A.clone(), same.T.clone()
     same.carry(torch.zeros_like(W), torch.zeros_like(b))
     assert torch.equal(same.A, A)
@@ -47,10 +47,10 @@ def test_moments_with_inputs_are_the_moments_of_inputs_and_features_together() -
     found = RidgeMoments(2, 9, 3)
     for part in (slice(0, 12), slice(12, 30)):
         found.add_with_inputs(x[part], h[:, part], Y[:, part])
-    expected = RidgeMoments(2, 9, 3).add([(torch.cat([x.double().expand(2, -1, -1), h], -1), Y)])
+    expected = RidgeMoments(2, 9, 3).add(torch.cat([x.double().expand(2, -1, -1), h], -1), Y)
     for a, b in zip(found.of_last(9).state_dict().values(), expected.state_dict().values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-    alone = RidgeMoments(2, 5, 3).add([(h, Y)])
+    alone = RidgeMoments(2, 5, 3).add(h, Y)
     for a, b in zip(found.of_last(5).state_dict().values(), alone.state_dict().values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
@@ -61,7 +61,7 @@ def test_where_the_features_stay_it_is_the_analytic_head(compensated: str, scena
     sizes = (6, 8, 7, 2 if scenario == "domain" else 6)
     ends = []
     for head in ("analytic", compensated):
-        learner = type(make("frozen"))(sizes, [0, 1], Options(lr=1e-2), head=head, dtype=torch.float64)
+        learner = type(make("frozen"))(sizes, [0, 1], Options(**PLAIN, lr=1e-2), head=head, dtype=torch.float64)
         ends.append(fit(learner, scenario).theta)
     if compensated == "compensated":  # bit for bit; with the inputs the same sums are taken in other pieces
         assert torch.equal(*ends)
@@ -72,7 +72,9 @@ def test_a_linear_change_of_the_features_is_followed_exactly() -> None:
     """Each unit scaled by its own factor: a ReLU's features change linearly, and old moments become those that the old
     data would give now."""
     stream = toy_stream("class", dtype=torch.float64)
-    learner = SGD((6, 5, 6), [0, 1], Options(lr=1e-3, drift_ridge=1e-14), head="compensated", dtype=torch.float64)
+    learner = SGD(
+        (6, 5, 6), [0, 1], Options(**PLAIN, lr=1e-3, drift_ridge=1e-14), head="compensated", dtype=torch.float64
+    )
     first, second = stream.data(0, 5), stream.data(1, 5)
     train_on(learner, first, 5)
     learner.end_task(first)
@@ -98,7 +100,7 @@ def test_a_change_that_the_features_do_not_show_is_followed_from_the_inputs() ->
     stream = toy_stream("class", dtype=torch.float64)
     off = {}
     for head in COMPENSATED:
-        learner = SGD((6, 5, 6), [0, 1], Options(lr=1e-12, drift_ridge=1e-14), head=head, dtype=torch.float64)
+        learner = SGD((6, 5, 6), [0, 1], Options(**PLAIN, lr=1e-12, drift_ridge=1e-14), head=head, dtype=torch.float64)
         learner.layers.biases[0].fill_(50.0)
         first, second = stream.data(0, 5), stream.data(1, 5)
         train_on(learner, first, 1)
@@ -109,9 +111,7 @@ def test_a_change_that_the_features_do_not_show_is_followed_from_the_inputs() ->
         policy = learner.head_policy
         assert isinstance(policy, CompensatedHead)
         policy.total.carry(*policy._drift(second)[:2])
-        now = RidgeMoments(2, 5, 6).add(
-            [(features(learner, first), learner.one_hot(first.y.expand(2, -1), slice(0, 6)))]
-        )
+        now = RidgeMoments(2, 5, 6).add(features(learner, first), learner.one_hot(first.y.expand(2, -1), slice(0, 6)))
         off[head] = float((policy.kept().A - now.A).abs().max() + (policy.kept().T - now.T).abs().max())
     assert off["input_compensated"] < 1e-3
     assert off["compensated"] > 10
@@ -121,7 +121,7 @@ def test_three_tasks_with_inputs_against_a_dense_reference() -> None:
     """As below, with the drift fitted on inputs and features together, for one run of two."""
     ridge, drift_ridge = 1e-3, 1e-2
     stream = toy_stream("class", dtype=torch.float64)
-    options = Options(lr=1e-2, ridge=ridge, drift_ridge=drift_ridge)
+    options = Options(**PLAIN, lr=1e-2, ridge=ridge, drift_ridge=drift_ridge)
     learner = SGD((6, 8, 6), [0, 1], options, head="input_compensated", dtype=torch.float64)
     assert isinstance(learner.head_policy, InputCompensatedHead)
     A, T, n = np.zeros((15, 15)), np.zeros((15, 6)), 0
@@ -147,7 +147,7 @@ def test_three_tasks_against_a_dense_reference() -> None:
     """Moments, drift and head of every task by plain numpy, in one run of two."""
     ridge, drift_ridge = 1e-3, 1e-2
     stream = toy_stream("class", dtype=torch.float64)
-    options = Options(lr=1e-2, ridge=ridge, drift_ridge=drift_ridge)
+    options = Options(**PLAIN, lr=1e-2, ridge=ridge, drift_ridge=drift_ridge)
     learner = SGD((6, 8, 6), [0, 1], options, head="compensated", dtype=torch.float64)
     A, T, n = np.zeros((9, 9)), np.zeros((9, 6)), 0
     for i in range(3):
@@ -166,6 +166,26 @@ def test_three_tasks_against_a_dense_reference() -> None:
         V = np.linalg.solve(A + ridge * n * np.eye(9), T).T[: 2 * i + 2]
         np.testing.assert_allclose(learner.layers.weights[-1][1, : 2 * i + 2], V[:, :-1], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(learner.layers.biases[-1][1, : 2 * i + 2], V[:, -1], rtol=1e-6, atol=1e-9)
+
+
+def test_with_very_many_inputs_it_is_the_compensated_head() -> None:
+    """Their moments would take gigabytes; with one input less than that they are kept."""
+    generator = torch.Generator().manual_seed(0)
+    ends, kept = [], []
+    for head in COMPENSATED:
+        learner = SGD((2049, 4, 4), [0, 1], Options(lr=1e-2), head=head, dtype=torch.float64)
+        for first in (0, 2):
+            x = torch.randn(20, 2049, generator=generator.manual_seed(first), dtype=torch.float64)
+            y = first + torch.arange(20) % 2
+            task = TaskData(x, y, slice(0, first + 2), slice(first, first + 2), steps=3)
+            train_on(learner, task, 3)
+            learner.end_task(task)
+        ends.append(learner.logits(x, slice(0, 4)))
+        kept.append(learner.head_policy.total.A.shape[-1])  # type: ignore[attr-defined]
+    assert torch.equal(*ends)
+    assert kept == [5, 5]
+    assert InputCompensatedHead.n_features((2048, 4, 4)) == 2052
+    assert InputCompensatedHead.numbers_kept((2049, 4, 4)) == CompensatedHead.numbers_kept((2049, 4, 4))
 
 
 def test_a_task_trains_its_own_classes_unless_old_ones_are_replayed() -> None:
@@ -190,7 +210,7 @@ def test_drifting_features_are_survived() -> None:
     """Plain training at a rate that moves the features: with the old moments as they were the first tasks are lost."""
     kept = {}
     for head in ("analytic", *COMPENSATED):
-        learner = SGD((6, 12, 6), [0, 1, 2], Options(lr=1e-2, ridge=1e-4), head=head)
+        learner = SGD((6, 12, 6), [0, 1, 2], Options(**PLAIN, lr=1e-2, ridge=1e-4), head=head)
         fit(learner, epochs=10)
         stream = toy_stream("class")
         hits = []
