@@ -100,7 +100,7 @@ def test_impossible_requests_are_refused(request_: dict[str, Any], says: str) ->
 def test_a_task_without_test_samples_is_refused() -> None:
     good = toy_dataset()
     missing = good.y_test != 3
-    with pytest.raises(EFCError, match="task 1 has no test samples"):
+    with pytest.raises(EFCError, match="bad: class 'd' has no test samples"):
         split(
             Dataset("bad", good.x_train, good.y_train, good.x_test[missing], good.y_test[missing], good.class_names),
             3,

@@ -10,8 +10,10 @@ import torch
 
 from efc.errors import EFCError
 from efc.learners import EFC, SGD, EFCOptions, Options
-from efc.training.loop import Training, batches, train
+from efc.training.batches import batches
+from efc.training.loop import Training, train
 from support.answers import Oracle
+from support.learner_helpers import PLAIN
 from support.tasks import toy_stream
 
 
@@ -30,7 +32,7 @@ def test_every_run_sees_every_sample_once_in_its_own_order() -> None:
 
 def test_results_are_consistent() -> None:
     stream = toy_stream("class")
-    result = train(SGD((6, 12, 6), [0, 1, 2], Options(lr=1e-2)), stream, epochs=5, batch_size=8)
+    result = train(SGD((6, 12, 6), [0, 1, 2], Options(**PLAIN, lr=1e-2)), stream, epochs=5, batch_size=8)
     A = result.accuracy_matrix
     assert np.isnan(A[:, 0, 1:]).all()
     assert not np.isnan(A[:, np.tril_indices(3)[0], np.tril_indices(3)[1]]).any()
@@ -44,7 +46,7 @@ def test_results_are_consistent() -> None:
 
 
 def test_unsettled_samples_are_counted() -> None:
-    options = EFCOptions(solver="fixed_point", solver_options={"max_steps": 1, "tol": 1e-6})
+    options = EFCOptions(**PLAIN, solver="fixed_point", solver_options={"max_steps": 1, "tol": 1e-6})
     result = train(EFC((6, 12, 6), [0, 1], options), toy_stream("class"), epochs=1, batch_size=8)
     assert result.unsettled is not None
     assert (result.unsettled > 0.5).all()
@@ -53,7 +55,7 @@ def test_unsettled_samples_are_counted() -> None:
 def test_task_il_is_easier_than_class_il_for_plain_training() -> None:
     final = {}
     for scenario in ("class", "task"):
-        learner = SGD((6, 12, 6), [0, 1], Options(lr=1e-2), head="random")
+        learner = SGD((6, 12, 6), [0, 1], Options(**PLAIN, lr=1e-2), head="random")
         final[scenario] = train(learner, toy_stream(scenario), epochs=10, batch_size=8).accuracy_matrix[:, -1].mean()
     assert final["class"] < 45
     assert final["task"] > 80
@@ -61,7 +63,7 @@ def test_task_il_is_easier_than_class_il_for_plain_training() -> None:
 
 def test_validation_part_is_evaluated_when_asked_for() -> None:
     stream = toy_stream("class")
-    learner = SGD((6, 12, 6), [0], Options(lr=1e-2))
+    learner = SGD((6, 12, 6), [0], Options(**PLAIN, lr=1e-2))
     confusion = train(learner, stream, epochs=1, batch_size=8, evaluate="validation").confusion
     assert confusion.sum() == sum(len(task.parts["validation"].y) for task in stream.tasks)
     with pytest.raises(EFCError, match="evaluate"):
@@ -140,9 +142,3 @@ def test_small_trainings_use_one_thread_and_give_the_others_back() -> None:
     assert set(seen) == {1}
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
-
-
-def test_features_cannot_be_checked_where_nothing_is_held_out() -> None:
-    learner = SGD((6, 8, 6), [0], Options(drift="checked"))
-    with pytest.raises(EFCError, match="drift: 'checked' needs samples that are held out"):
-        Training(learner, toy_stream("class"))

@@ -16,6 +16,7 @@ from efc.runs.results import Epoch
 from efc.runs.worker import _trace
 from efc.streams import Stream
 from efc.training.loop import Effort, Training, train
+from support.learner_helpers import PLAIN
 from support.oracle import SIGMA, Sample
 from support.tasks import toy_stream
 
@@ -25,7 +26,9 @@ EXACT = {"tol": 1e-11, "max_steps": 500}
 
 def efc_learner(seeds: tuple[int, ...] = (0, 1), **options: Any) -> EFC:
     given = {"lr": 1e-2, "beta": 1.0, "solver_options": EXACT} | options
-    return EFC(SIZES, list(seeds), EFCOptions(**given), activation="softplus", dtype=torch.float64)
+    return EFC(
+        SIZES, list(seeds), EFCOptions(**PLAIN, **given), "least_squares", activation="softplus", dtype=torch.float64
+    )
 
 
 def effort_of(learner: Learner, stream: Stream | None = None, epochs: int = 2, batch_size: int = 8) -> Effort:
@@ -75,8 +78,8 @@ def expected_norms(
 
 def test_the_trace_is_what_the_equations_say() -> None:
     """Two tasks of one batch each: the mean norms against an independent solution of every sample."""
-    learner = Watched(SIZES, [0, 1], EFCOptions(lr=1e-2, beta=30.0, kappa=0.1, lam=0.01, solver_options=EXACT),
-                      activation="softplus", dtype=torch.float64)  # fmt: skip
+    learner = Watched(SIZES, [0, 1], EFCOptions(**PLAIN, lr=1e-2, beta=30.0, kappa=0.1, lam=0.01, solver_options=EXACT),
+                      head="least_squares", activation="softplus", dtype=torch.float64)  # fmt: skip
     stream = toy_stream("class", dtype=torch.float64)
     found = effort_of(learner, stream, epochs=2, batch_size=1000)
     assert found.task.tolist() == [1, 1, 2, 2, 3, 3]
@@ -114,9 +117,9 @@ def test_gamma_is_zero_where_nothing_is_preserved() -> None:
 
 
 def test_the_epochs_unsettled_shares_make_up_the_whole() -> None:
-    options = EFCOptions(solver="fixed_point", solver_options={"max_steps": 2, "tol": 1e-3})
+    options = EFCOptions(**PLAIN, solver="fixed_point", solver_options={"max_steps": 2, "tol": 1e-3})
     stream = toy_stream("class")
-    result = train(EFC(SIZES, [0, 1], options), stream, epochs=3, batch_size=8)
+    result = train(EFC(SIZES, [0, 1], options, "least_squares"), stream, epochs=3, batch_size=8)
     assert result.effort is not None
     samples = np.repeat([len(task.parts["train"].y) for task in stream.tasks], 3)
     total = (result.effort.unsettled * samples).sum(1) / samples.sum()
@@ -144,7 +147,7 @@ def without_sample(stream: Stream) -> Stream:
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_sample_that_is_not_finite_is_left_out_of_the_mean_and_counts_as_unsettled(value: float) -> None:
     def made() -> EFC:
-        return EFC(SIZES, [0], EFCOptions(solver_options=EXACT), head="random", dtype=torch.float64)
+        return EFC(SIZES, [0], EFCOptions(**PLAIN, solver_options=EXACT), head="random", dtype=torch.float64)
 
     stream = toy_stream("class", dtype=torch.float64)
     broken = effort_of(made(), with_broken_sample(stream, value), epochs=1, batch_size=1000)
@@ -161,10 +164,10 @@ def test_a_run_without_a_finite_sample_has_no_means_and_its_neighbour_has() -> N
             theta[0, 5] = float("nan")
             return theta
 
-    found = effort_of(Wild(SIZES, [0, 1], EFCOptions(lr=1e-2), dtype=torch.float64))
+    found = effort_of(Wild(SIZES, [0, 1], EFCOptions(**PLAIN, lr=1e-2), dtype=torch.float64))
     assert np.isnan(found.psi[0]).all()
     assert (found.unsettled[0] == 1).all()
-    alone = effort_of(EFC(SIZES, [1], EFCOptions(lr=1e-2), dtype=torch.float64))
+    alone = effort_of(EFC(SIZES, [1], EFCOptions(**PLAIN, lr=1e-2), dtype=torch.float64))
     np.testing.assert_allclose(found.psi[1], alone.psi[0], rtol=0, atol=1e-10)
     assert _trace(found, 0)[0] == Epoch(1, 1, [None] * 3, [None] * 3, 1.0)
 

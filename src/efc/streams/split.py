@@ -84,6 +84,13 @@ class Stream:
         x, y = torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])
         return TaskData(x, y, every, every, steps, groups=groups)
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What the outputs stand for; in Domain-IL, where they stand for other classes in each task, their numbers."""
+        if self.scenario == "domain":
+            return tuple(str(k) for k in range(self.n_outputs))
+        return tuple(name for task in self.tasks for name in task.classes)
+
     def to(self, device: torch.device | str) -> Stream:
         """The same stream with its data on ``device``."""
         tasks = tuple(
@@ -117,23 +124,25 @@ def split(
 ) -> Stream:
     """Cut a data set into tasks of ``classes_per_task`` classes, in natural or (``order_seed``) shuffled order.
 
-    A stratified share ``validation`` of the training data is held out; the test data are never touched for that.
+    Where the classes do not come out even, the last task has fewer. A stratified share ``validation`` of the training
+    data is held out; the test data are never touched for that.
     """
     choose("scenario", scenario, SCENARIOS)
     if tasks < 1 or classes_per_task < 1:
         raise EFCError(f"tasks: need at least one task of one class, got {tasks} of {classes_per_task}")
     if not 0 <= validation < 1:
         raise EFCError(f"validation: must be at least 0 and below 1, got {validation}")
-    if tasks * classes_per_task > len(dataset.class_names):
+    K = len(dataset.class_names)
+    if tasks > (most := tasks_for(K, classes_per_task, scenario)):
         raise EFCError(
             f"tasks: {tasks} tasks of {classes_per_task} classes need {tasks * classes_per_task} classes, "
-            f"{dataset.name} has {len(dataset.class_names)}; use tasks={len(dataset.class_names) // classes_per_task}"
+            f"{dataset.name} has {K}; use tasks={most}, or auto"
         )
-    order = np.arange(len(dataset.class_names))
+    order = np.arange(K)
     if order_seed is not None:
         order = np.random.default_rng(order_seed).permutation(order)
     held_out = _held_out(dataset.y_train, validation)
-    bounds = range(0, (tasks + 1) * classes_per_task, classes_per_task)
+    bounds = [min(K, t * classes_per_task) for t in range(tasks + 1)]
     built = []
     for index, (start, stop) in enumerate(pairwise(bounds)):
         labels = order[start:stop]
@@ -144,13 +153,21 @@ def split(
             "test": _part(dataset, "test", np.ones(len(dataset.y_test), bool), labels, shift, dtype),
         }
         for name in ("train", "test"):
-            if len(parts[name].y.unique()) < len(labels):
-                raise EFCError(f"{dataset.name}: a class of task {index} has no {name} samples")
+            present = (parts[name].y - shift).unique().tolist()
+            if missing := [label for k, label in enumerate(labels) if k not in present]:
+                told = f"class {dataset.class_names[missing[0]]!r} has no {name} samples"
+                raise EFCError(f"{dataset.name}: {told}; leave it out, or add some")
         names = tuple(dataset.class_names[label] for label in labels)
-        built.append(Task(index, names, slice(shift, shift + classes_per_task), parts))
-    n_outputs = classes_per_task if scenario == "domain" else tasks * classes_per_task
-    left_out = tuple(dataset.class_names[label] for label in order[tasks * classes_per_task :])
+        built.append(Task(index, names, slice(shift, shift + len(labels)), parts))
+    n_outputs = classes_per_task if scenario == "domain" else bounds[-1]
+    left_out = tuple(dataset.class_names[label] for label in order[bounds[-1] :])
     return Stream(dataset.name, scenario, tuple(built), dataset.x_train.shape[1], n_outputs, left_out)
+
+
+def tasks_for(classes: int, classes_per_task: int, scenario: str = "class") -> int:
+    """How many tasks use up the classes; in Domain-IL, whose tasks all have the same outputs, as far as they come out
+    even."""
+    return max(1, classes // classes_per_task if scenario == "domain" else -(-classes // classes_per_task))
 
 
 def _held_out(y: IntArray, share: float) -> Mask:

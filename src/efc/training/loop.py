@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -18,13 +18,20 @@ from efc.learners.base import Learner
 from efc.learners.state import Generators
 from efc.metrics import Array
 from efc.streams.split import Stream
+from efc.training.batches import epoch_of, prepared
+from efc.training.diagnosis import Finding
 from efc.training.evaluation import EVALUATED, accuracy, confusion
+from efc.training.examination import Diagnosis, Examination
+from efc.training.watch import Watch
 
 SMALL = 10_000_000
 """Multiplications in a step's largest matrix product below which a second thread gains little on an idle CPU (a fifth,
 for the digits) and costs much on a busy one."""
 
 
+HIDDEN, EPOCHS, BATCH_SIZE = (500,), 20, 32
+"""The network and the training of whoever names none: `efc run` on data without a preset, the classifiers."""
+CLASS_WEIGHTS = ("none", "balanced")
 SUMMED = ("unsettled", "effort", "lost")
 """Statistics of a step that are added up over an epoch."""
 
@@ -63,6 +70,10 @@ class TrainingResult:
     """Runs whose weights or answers are no longer finite."""
     effort: Effort | None = None
     """How control went on the way; None without equilibrium."""
+    findings: list[list[Finding]] = field(default_factory=list)
+    """For each run, what looks wrong."""
+    diagnoses: list[Diagnosis] | None = None
+    """For each run, how good its features are and what its head makes less of them; None unless asked for."""
 
 
 Progress = Callable[[int, int, int], None]
@@ -74,8 +85,8 @@ Boundary = Callable[[str], bool]
 def train(
     learner: Learner,
     stream: Stream,
-    epochs: int = 20,
-    batch_size: int = 32,
+    epochs: int = EPOCHS,
+    batch_size: int = BATCH_SIZE,
     evaluate: str = "test",
     progress: Progress | None = None,
 ) -> TrainingResult:
@@ -89,13 +100,19 @@ class Training:
     """One training on its way. ``state_dict`` between two batches holds all that is needed to go on bit for bit."""
 
     def __init__(
-        self, learner: Learner, stream: Stream, epochs: int = 20, batch_size: int = 32, evaluate: str = "test"
+        self,
+        learner: Learner,
+        stream: Stream,
+        epochs: int = EPOCHS,
+        batch_size: int = BATCH_SIZE,
+        evaluate: str = "test",
+        class_weight: str = "none",
+        diagnose: bool = False,
     ) -> None:
         if epochs < 1 or batch_size < 1:
             raise EFCError(f"epochs, batch_size: must be at least 1, got {epochs} and {batch_size}")
-        if learner.options.drift == "checked":
-            raise EFCError("drift: 'checked' needs samples that are held out, as classifiers do; use 'trusted' here")
         self.learner, self.stream, self.epochs, self.batch_size = learner, stream, epochs, batch_size
+        self.class_weight = choose("class_weight", class_weight, CLASS_WEIGHTS)
         self.part = choose("evaluate", evaluate, EVALUATED)
         R, T = learner.runs, len(stream.tasks)
         self.generators = Generators(learner.seeds, purpose=1)
@@ -107,6 +124,8 @@ class Training:
         self.A = np.full((R, T, T), np.nan)
         self.untrained = np.zeros((R, T))
         self.before = np.zeros((R, T))
+        self.watch = Watch(learner, stream, self.part)
+        self.examination = Examination(learner, stream, self.part) if diagnose else None
         self.sums: dict[str, Tensor] = {}
         """(E, R, .) each, in float64: what the statistics of an epoch's steps add up to, on the learner's device."""
         self.here: dict[str, Tensor] = {}
@@ -116,6 +135,10 @@ class Training:
     @property
     def finished(self) -> bool:
         return self.task == len(self.stream.tasks)
+
+    def describe(self) -> str:
+        """For a person: what comes when."""
+        return self.stream.describe()
 
     def run(self, progress: Progress | None = None, boundary: Boundary | None = None) -> bool:
         """Go on from where it stands; true when the last task has been learned, false if it was told to stop."""
@@ -133,28 +156,32 @@ class Training:
         """The training itself, pausing after every batch, epoch and task."""
         learner = self.learner
         while not self.finished:
-            task = self._data()
+            task = self._data(self.task)
             if not self.begun:
                 self._look_ahead()
                 learner.begin_task(task)
                 self.begun = True
             while self.epoch < self.epochs:
                 for index in self._batches(task):
-                    self._tally(learner.step(task.x[index], task.y[index]))
+                    self._tally(learner.step_on(task, index))
                     self.batch += 1
                     yield "batch"
                 self.order, self.batch, self.here = None, 0, {}
                 self.epoch += 1
                 yield "epoch"
+            self.watch.note(self.task)
             learner.end_task(task)
+            self.watch.look(self.task, task)
+            if self.examination is not None:
+                self.examination.note(self.task)
             for j in range(self.task + 1):
                 self.A[:, self.task, j] = self._accuracy(j, after=self.task)
             self.task, self.epoch, self.begun = self.task + 1, 0, False
             yield "task"
 
-    def _data(self) -> TaskData:
-        task = self.stream.data(self.task, steps=0, joint=self.learner.joint)
-        return replace(task, steps=self.epochs * -(-len(task.y) // self.batch_size))
+    def _data(self, task: int) -> TaskData:
+        given = self.stream.data(task, steps=0, joint=self.learner.joint)
+        return prepared(given, self.learner, self.epochs, self.batch_size, self.class_weight)
 
     def _look_ahead(self) -> None:
         """Before a task is learned: how well is it known already, and how well without any training?"""
@@ -173,7 +200,7 @@ class Training:
             return ()
         if self.order is None:
             self.order_from = self.generators.state_dict()["generators"]
-            self.order = batches(len(task.y), self.batch_size, self.generators.each, task.y.device)
+            self.order = epoch_of(task, self.batch_size, self.generators.each)
         return self.order[self.batch :]
 
     def _tally(self, statistics: dict[str, Tensor]) -> None:
@@ -191,13 +218,21 @@ class Training:
             self.sums[name] = like.new_zeros(epochs, *like.shape, dtype=torch.float64)
         return self.sums[name][self.task * self.epochs + self.epoch]
 
+    def _unsettled(self) -> Array | None:
+        """(R, T): share of the samples of each task whose equilibrium was not found."""
+        if "unsettled" not in self.sums:
+            return None
+        T = len(self.stream.tasks)
+        total = self.sums["unsettled"].reshape(T, self.epochs, -1).sum(1).T.cpu().numpy()
+        return np.asarray(total / [self.epochs * len(self._data(t).shown) for t in range(T)])
+
     def _effort(self) -> tuple[Array | None, Effort | None]:
         """The share of unsettled samples in the whole training, (R,), and how control went in each epoch."""
         if "unsettled" not in self.sums:
             return None, None
         sums = {name: value.transpose(0, 1).cpu().numpy() for name, value in self.sums.items()}
-        data = [self.stream.data(t, 0, self.learner.joint) for t in range(len(self.stream.tasks))]
-        samples = np.repeat([len(task.y) for task in data], self.epochs)
+        data = [self._data(t) for t in range(len(self.stream.tasks))]
+        samples = np.repeat([len(task.shown) for task in data], self.epochs)
         unsettled = sums["unsettled"]
         share = unsettled.sum(1) / samples.sum()
         if "effort" not in sums:
@@ -223,6 +258,8 @@ class Training:
             seconds=self.seconds,
             diverged=np.flatnonzero(~finite).tolist(),
             effort=effort,
+            findings=self.watch.findings(self._unsettled(), counts, ~finite),
+            diagnoses=None if self.examination is None else self.examination.diagnoses(self.A[:, -1], counts),
         )
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -236,7 +273,10 @@ class Training:
             "before": torch.as_tensor(self.before),
             "untrained": torch.as_tensor(self.untrained),
         }
+        own |= {f"watch.{key}": value for key, value in self.watch.state_dict().items()}
         own |= {f"sums.{key}": value for key, value in self.sums.items()}
+        if self.examination is not None:
+            own |= {f"examination.{key}": value for key, value in self.examination.state_dict().items()}
         return own | {f"learner.{key}": value for key, value in self.learner.state_dict().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -249,6 +289,9 @@ class Training:
         self.A, self.before, self.untrained = (
             state[name].cpu().numpy().copy() for name in ("accuracy_matrix", "before", "untrained")
         )
+        self.watch.load_state_dict(_below("watch.", state))
+        if self.examination is not None:
+            self.examination.load_state_dict(_below("examination.", state))
         device, self.here = self.learner.theta.device, {}
         self.sums = {key: value.to(device, copy=True) for key, value in _below("sums.", state).items()}
 
@@ -269,14 +312,3 @@ def few_threads(learner: Learner, batch_size: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def batches(
-    n: int, size: int, generators: Sequence[torch.Generator], device: torch.device | str = "cpu"
-) -> tuple[Tensor, ...]:
-    """One epoch over ``n`` samples: index batches (R, B), every run in an order drawn from its own generator.
-
-    The last one is smaller where ``size`` does not divide ``n``.
-    """
-    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
-    return tuple(order.split(size, dim=1))
