@@ -188,6 +188,19 @@ def test_mistakes_are_told_and_change_nothing() -> None:
     assert len(classifier.tasks_) == 1
 
 
+def test_a_fit_that_fails_leaves_what_was_learned() -> None:
+    """The failing data have another number of features: what was learned still answers for its own."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 5)), np.arange(40) % 2
+    classifier = ContinualClassifier("sgd", hidden_layer_sizes=4, epochs=1, random_state=0).fit(x, y)
+    before = classifier.predict_proba(x)
+    classifier.set_params(class_weight={0: float("nan")})
+    with pytest.raises(EFCError, match="class_weight: a weight must be a number above 0"):
+        classifier.fit(x[:, :3], y)
+    assert classifier.n_features_in_ == 5
+    np.testing.assert_array_equal(classifier.predict_proba(x), before)
+
+
 def test_training_can_be_changed_between_tasks_but_not_the_network() -> None:
     classifier = EFCClassifier(**QUICK, options={"drift": "trusted"}).partial_fit(*blobs([0, 1]))
     same = copy.deepcopy(classifier).partial_fit(*blobs([2, 3]))
@@ -332,3 +345,14 @@ def test_a_file_of_version_0_1_goes_on_as_it_began(tmp_path: Path) -> None:
         one.partial_fit(*blobs([2, 3]))
     x, _ = blobs([0, 1, 2, 3], seed=1)
     assert np.array_equal(loaded.decision_function(x), classifier.decision_function(x))
+
+
+def test_verbose_tells_of_every_epoch_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = np.repeat(np.eye(4), 10, 0), np.repeat(np.arange(4), 10)
+    told, silent = (EFCClassifier(8, epochs=2, random_state=0, verbose=verbose) for verbose in (True, False))
+    for classifier in (silent, told):
+        for task in (y < 2, y >= 2):
+            classifier.partial_fit(x[task], y[task])
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"task {task}: epoch {epoch} of 2" for task in (1, 2) for epoch in (1, 2)]
+    assert (told.decision_function(x) == silent.decision_function(x)).all()

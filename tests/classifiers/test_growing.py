@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from efc.classifiers.growing import Growing, Setup
+from efc.classifiers.growing import Growing
+from efc.classifiers.setup import Setup
 from efc.core import Parameters
 from efc.errors import EFCError
 from efc.learners import LEARNERS, SGD, EFCOptions, Options, number
@@ -74,8 +75,8 @@ def test_a_replay_buffer_counts_outputs_of_classes_to_come_as_zero(method: str) 
 
 @pytest.mark.parametrize(
     ("method", "head"),
-    [(name, "analytic" if name == "analytic" else "least_squares") for name in LEARNERS]
-    + [("efc", "compensated"), ("efc", "input_compensated")],
+    [(name, "least_squares" if LEARNERS[name].takes_steps else "analytic") for name in LEARNERS]
+    + [("efc", "compensated"), ("efc", "input_compensated"), ("efc", "gaussian")],
 )
 def test_state_carries_over_everything(method: str, head: str) -> None:
     stream = toy_stream("class", dtype=torch.float64)

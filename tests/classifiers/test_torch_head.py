@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from scipy import sparse
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -71,7 +72,7 @@ def test_any_leading_shape_and_gradients_for_the_features_alone() -> None:
     z = head(x)
     assert torch.allclose(head(x.reshape(5, 3, 2, 6)).reshape(30, 2), z)
     assert torch.allclose(head(x[0]), z[0], atol=1e-5)
-    z.sum().backward()
+    z[:, 0].sum().backward()
     assert x.grad is not None
     assert x.grad.abs().sum() > 0
     assert list(head.parameters()) == []
@@ -107,6 +108,36 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
         head.load_state_dict({})
     assert head.classes == [1, 3]
     assert torch.equal(head(blobs([1])[0]), before)
+
+
+def test_numbers_that_are_none_get_no_answer() -> None:
+    head, x = learned([3, 1]), blobs([1, 3])[0]
+    before = head(x)
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        wrong = x.clone()
+        wrong[2, 1] = bad
+        for answer in (head, head.predict, lambda given: head.learn_task((given, torch.ones(len(given)).long()))):
+            with pytest.raises(EFCError, match=r"^features: some features are not finite; NaN and infinity"):
+                answer(wrong)
+        state = head.state_dict()
+        state["learner.theta"][0, 0] = bad
+        with pytest.raises(RuntimeError, match=r"learner\.theta holds NaN or infinite numbers"):
+            head.load_state_dict(state)
+    raw = EFCHead(n_features=x.shape[1], hidden=(4,), method="sgd", epochs=1, head="random", standardise=False)
+    raw.learn_task((x, torch.arange(len(x)) % 2))
+    with pytest.raises(EFCError, match="predict: some outputs are not finite"):
+        raw.predict(torch.full_like(x, 3e38))
+    assert torch.equal(head(x), before)
+
+
+def test_classes_that_do_not_go_with_the_tasks_are_refused() -> None:
+    head = learned([3, 1])
+    for classes in (torch.tensor([1]), torch.tensor([1, 1]), torch.tensor([1.0, 3.0]), torch.tensor([[1, 3]])):
+        with pytest.raises(RuntimeError, match="does not fit this head"):
+            head.load_state_dict(head.state_dict() | {"classes": classes})
+    with pytest.raises(RuntimeError, match="does not fit this head"):
+        head.load_state_dict({key: value for key, value in head.state_dict().items() if key != "tasks"})
+    assert head.classes == [1, 3]
 
 
 def test_it_moves_as_modules_do() -> None:
@@ -146,3 +177,41 @@ def test_mistakes_are_told_and_change_nothing() -> None:
         make(options={"kapa": 1})
     assert torch.equal(head(x), before)
     assert "method='efc'" in repr(head)
+
+
+def test_what_is_no_array_of_numbers_is_refused_in_one_sentence() -> None:
+    x, y = blobs([3, 1])
+    for features, labels, match in [
+        (sparse.csr_array(x.numpy()), y, r"features: sparse matrices are not taken; call \.toarray\(\)$"),
+        (x.to_sparse(), y, r"features: sparse tensors are not taken; call \.to_dense\(\)$"),
+        (x, y.numpy().astype(str), "labels: expected numbers, got ndarray of the kind <U"),
+        (None, y, "features: expected numbers, got NoneType of the kind object"),
+    ]:
+        for ask in (lambda a, b: make().observe(a, b), lambda a, b: make().learn_task([(a, b)])):
+            with pytest.raises(EFCError, match=match):
+                ask(features, labels)
+    with pytest.raises(EFCError, match="class_weight: in a stream every sample counts the same; got 'balanced'"):
+        make(class_weight="balanced").observe(x, y)
+
+
+def test_a_head_observes_a_loader_batch_by_batch_and_goes_on_from_its_state() -> None:
+    torch.manual_seed(0)
+    centres = 3 * torch.eye(6)
+    labels = torch.tensor([5, 3]).repeat_interleave(60).tolist() + [9, 1] * 40
+    place = {5: 0, 3: 1, 9: 2, 1: 3}
+    x = torch.stack([centres[place[label]] for label in labels]) + 0.5 * torch.randn(200, 6)
+    loader = DataLoader(TensorDataset(x, torch.tensor(labels)), batch_size=9)
+    head, twin = EFCHead(6, hidden=(12,)), EFCHead(6, hidden=(12,))
+    for step, (some, told) in enumerate(loader):
+        head.observe(some, told)
+        if step == 10:
+            twin.load_state_dict(head.state_dict())
+        elif step > 10:
+            twin.observe(some, told)
+    assert head.classes == [5, 3, 9, 1]
+    assert float((head.predict(x) == torch.tensor(labels)).double().mean()) > 0.9
+    assert torch.equal(head(x), twin(x))
+    with pytest.raises(EFCError, match="observes a stream"):
+        head.learn_task((x, torch.tensor(labels)))
+    with pytest.raises(EFCError, match="has been given tasks"):
+        EFCHead(6, hidden=(12,), epochs=1).learn_task((x, torch.tensor(labels))).observe(x, labels)

@@ -14,7 +14,9 @@ PASSING = "optimiser."
 
 
 def lasting_state(learner: Learner) -> dict[str, Tensor]:
-    """What of a learner's state matters between two tasks."""
+    """What of a learner's state matters between two tasks; all of it where there are none."""
+    if learner.arrivals is not None:
+        return learner.state_dict()
     return {key: value for key, value in learner.state_dict().items() if not key.startswith(PASSING)}
 
 
@@ -24,6 +26,8 @@ def take_over(learner: Learner, state: Mapping[str, Tensor], n_outputs: int) -> 
     Its further outputs stay as drawn, and count in what is remembered as outputs that were never trained. Which tensors
     have an output axis, and which are parameters, is seen by comparing their sizes with the fresh learner's own.
     """
+    if any(key.startswith("arrivals.") for key in state):
+        learner.begin_stream()
     fresh = learner.state_dict()
     after = learner.layout
     before = Layout((*after.sizes[:-1], n_outputs))

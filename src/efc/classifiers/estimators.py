@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,11 +15,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
-from efc.classifiers.diagnosis import TaskFacts, findings, warn, warn_far
-from efc.classifiers.file_format import describe_labels, read, restore_labels, write
-from efc.classifiers.growing import Growing, Setup, usual_options
+from efc.classifiers.file_format import Description, as_it_began, describe_labels, read, shorten, write
+from efc.classifiers.growing import LARGEST, Growing, Heard, nobody
+from efc.classifiers.setup import Setup, check_kinds, weights_of
 from efc.errors import EFCError
+from efc.files import Json
+from efc.plugins import named_code, untrusted
+from efc.training.diagnosis import TaskFacts, findings, warn
+from efc.training.loop import BATCH_SIZE, EPOCHS, HIDDEN
 
 Array = NDArray[Any]
 
@@ -32,30 +39,42 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     hidden_layer_sizes: int | Sequence[int]
     activation: str
-    head: str
+    head: str | None
     learning_rate: float | None
     epochs: int
     batch_size: int
     random_state: int | np.random.RandomState | None
     device: str
     standardise: bool
+    class_weight: str | Mapping[Any, float] | None
+    verbose: bool
     options: Mapping[str, object] | None
+    mode: str
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr"}
     """Arguments that are options of the learner, and what they are called there."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn one task, and forget all that was learned before."""
-        X, y = self._checked(X, y, reset=True)
-        found = np.unique(y)
-        model = self._begun(X.shape[1])
-        learned = model.learn(torch.tensor(X), torch.from_numpy(np.searchsorted(found, y)))
+        """Learn one task, or a stretch of a stream, and forget all before; one that fails changes nothing."""
+        before = dict(self.__dict__)
+        try:
+            X, y = self._checked(X, y, reset=True)  # notes how many features there are
+            found = np.unique(y)
+            if self._streams():
+                return self._observe(self._begun(X.shape[1]), X, y, known=y[:0], met=y[:0], announced=found)
+            model, weights = self._begun(X.shape[1]), weights_of(self.class_weight, found.tolist())
+            outputs = torch.from_numpy(np.searchsorted(found, y))
+            learned = model.learn(torch.tensor(X), outputs, weights, self._heard(0))
+        except BaseException:
+            self.__dict__ = before
+            raise
         self.model_, self.classes_, self._met = model, found, found
         self.report_: list[dict[str, object]] = []
         self._tell(learned)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn the next task. Its classes may be new or not, in any order.
+        """Learn the next task, or with ``mode="stream"`` what has just arrived: a batch of any size, down to one
+        sample. Its classes may be new or not, in any order.
 
         ``classes`` may announce classes that are still to come: they are in ``classes_`` from then on, with probability
         zero until they are met. Nothing else depends on it. A task that fails, or is interrupted, changes nothing.
@@ -65,33 +84,65 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = np.unique(y)
         announced = found if classes is None else np.unique(column_or_1d(classes))
         known, met = (found[:0], found[:0]) if first else (self.classes_, self._met)
-        _check_kinds(found, announced, known)
+        check_kinds(found, announced, known)
         if len(strange := np.setdiff1d(found, announced)):
             raise ValueError(f"y has labels that are not in classes: {strange.tolist()}")
-        met = np.concatenate([met, np.setdiff1d(found, met)])
         model = self._begun(X.shape[1]) if first else self.model_
         if not first:
             model.adopt(self._setup(X.shape[1], model.setup.seed))
+        if self._streams():
+            return self._observe(model, X, y, known, met, announced)
+        met = np.concatenate([met, np.setdiff1d(found, met)])
         place = np.argsort(met)
-        learned = model.learn(torch.tensor(X), torch.from_numpy(place[np.searchsorted(met[place], y)]))
+        outputs = torch.from_numpy(place[np.searchsorted(met[place], y)])
+        learned = model.learn(
+            torch.tensor(X), outputs, weights_of(self.class_weight, met.tolist()), self._heard(len(model.tasks))
+        )
         self.model_, self.classes_, self._met = model, np.union1d(known, announced), met
         if first:
             self.report_ = []
         self._tell(learned)
         return self
 
+    def _heard(self, tasks: int) -> Heard:
+        """Who is told of the epochs of the next task, after ``tasks`` others."""
+
+        def tell(epoch: int) -> None:
+            print(f"task {tasks + 1}: epoch {epoch} of {self.epochs}", file=sys.stderr)
+
+        return tell if self.verbose else nobody
+
+    def _streams(self) -> bool:
+        if self.mode not in ("tasks", "stream"):
+            raise ValueError(f"mode: must be 'tasks' or 'stream', got {self.mode!r}")
+        if self.mode == "stream" and self.class_weight is not None:
+            raise ValueError(f"class_weight: in a stream every sample counts the same; got {self.class_weight!r}")
+        return self.mode == "stream"
+
+    def _observe(self, model: Growing, X: Array, y: Array, known: Array, met: Array, announced: Array) -> Self:
+        """Take in what has arrived; new classes take the next outputs in the order in which they appear."""
+        _, at = np.unique(y, return_index=True)
+        appeared = y[np.sort(at)]
+        met = np.concatenate([met, appeared[~np.isin(appeared, met)]])
+        place = np.argsort(met)
+        x = torch.tensor(X)
+        model.observe(x, torch.from_numpy(place[np.searchsorted(met[place], y)]))
+        self.model_, self.classes_, self._met, self.report_ = model, np.union1d(known, announced), met, []
+        warn(model.units(x), stacklevel=4)
+        return self
+
     def _tell(self, learned: TaskFacts) -> None:
         """Note what is known of the last task, and warn of what looks wrong."""
         names = self._met.tolist()
-        sentences = findings(learned, names)
+        found = [*findings(learned, names, len(self.model_.tasks) - 1), *self.model_.units()]
         entry: dict[str, object] = {
             "samples": {names[k]: n for k, n in learned.samples.items()},
             "training_accuracy": learned.accuracy,
             "unsettled": learned.unsettled,
-            "warnings": sentences,
+            "warnings": [one.text for one in found],
         }
         self.report_ = [*self.report_, entry]
-        warn(sentences, len(self.model_.tasks) - 1)
+        warn(found, stacklevel=4)
 
     def predict(self, X: ArrayLike, task: int | None = None) -> Array:
         """The most likely class; with ``task`` (counted from 0) among the classes of that task alone."""
@@ -101,11 +152,13 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike, task: int | None = None) -> Array:
         """(samples, classes): the softmax of the network's outputs, in the order of ``classes_``.
 
-        With the heads that keep moments the outputs are regressions on zero and one. They are divided by a temperature
-        first, which was fitted to each task's samples as if the head had not seen them.
+        With the heads that keep moments they are divided by a temperature first, which was fitted to all tasks'
+        samples as if the head had not seen them. Nothing is more certain than the N samples learned from allow: a share
+        of ``1 / (N + 2)`` goes to all classes alike (Laplace's rule), to those that were not met, or are not of the
+        ``task``, none.
         """
         scores = torch.from_numpy(self._scores(X, task))
-        return np.asarray(torch.softmax(scores / self.model_.temperature, 1).numpy())
+        return self.model_.probabilities(scores).numpy()
 
     def decision_function(self, X: ArrayLike, task: int | None = None) -> Array:
         """The network's outputs, in the order of ``classes_``; -inf for classes not met yet, or not of the ``task``.
@@ -121,8 +174,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return [np.sort(self._met[outputs]) for outputs in self.model_.tasks]
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to one safetensors file: ``load`` gives a classifier that predicts and learns on alike."""
+    def save(self, path: str | Path, note: Mapping[str, Json] | None = None) -> None:
+        """Write everything to one safetensors file: ``load`` gives a classifier that predicts and learns on alike.
+
+        A ``note`` is kept in the file's description, for whoever wrote it.
+        """
         check_is_fitted(self, "model_")
         about = {
             "estimator": type(self).__name__,
@@ -133,28 +189,51 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "met": describe_labels(self._met),
             "feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())],
         }
+        if note is not None:
+            about["note"] = note
         write(Path(path), self.model_.state_dict(), about)
 
     @classmethod
-    def load(cls, path: str | Path, device: str | None = None) -> Self:
-        """What ``save`` wrote; ``device`` if it is to compute elsewhere than it did."""
+    def load(cls, path: str | Path, device: str | None = None, trust: bool = False) -> Self:
+        """What ``save`` wrote; ``device`` if it is to compute elsewhere than it did.
+
+        A file may name code of someone's own, a method or a regulariser. To import it is to run it: it is refused
+        unless ``trust`` says that whoever made the file may run code here.
+        """
         state, about = read(Path(path))
-        if about["estimator"] != cls.__name__:
-            raise EFCError(f"{path}: this is a saved {about['estimator']}, not a {cls.__name__}")
-        parameters = dict(about["parameters"])
-        if "standardise" not in parameters:  # a file of version 0.1: it goes on as it began
-            before = {"drift": "trusted", "skip": "off", "ridge": 1e-4}
-            parameters |= {"standardise": False, "options": before | dict(parameters["options"] or {})}
-        found = cls(**parameters | ({} if device is None else {"device": device}))
+        try:
+            return cls._restored(state, Description.of(about), device, trust)
+        except EFCError as mistake:  # which may quote the file
+            raise EFCError(f"{path}: {shorten(str(mistake), 600)}") from None
+        except Exception as problem:  # a description may be wrong in more ways than can be listed
+            told = shorten(f"{type(problem).__name__}: {problem}", 300)
+            raise EFCError(f"{path}: this is no {cls.__name__} that can be restored ({told})") from problem
+
+    @classmethod
+    def _restored(cls, state: Mapping[str, Tensor], about: Description, device: str | None, trust: bool) -> Self:
+        if about.estimator != cls.__name__:
+            raise EFCError(f"this is a saved {about.estimator}, not a {cls.__name__}")
+        parameters = dict(about.parameters)
+        if unknown := sorted(parameters.keys() - set(cls._get_param_names())):
+            raise EFCError(f"parameters: {', '.join(unknown)} is none of {cls.__name__}'s")
+        for name in named_code([parameters.get("method"), parameters.get("options")]):
+            if not trust:
+                raise untrusted("this file", name, "if you trust whoever made it, load it with trust=True")
+        found = cls(**as_it_began(parameters, state) | ({} if device is None else {"device": device}))
         if isinstance(found.hidden_layer_sizes, list):  # JSON knows no tuples
             found.hidden_layer_sizes = tuple(found.hidden_layer_sizes)
-        found.n_features_in_ = about["n_features"]
-        found.model_ = Growing(found._setup(about["n_features"], about["seed"]))
-        found.model_.load_state_dict(state)
-        found.classes_, found._met = restore_labels(about["classes"]), restore_labels(about["met"])
-        found.report_ = []
-        if about["feature_names"]:
-            found.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        if isinstance(found.class_weight, dict):  # nor keys that are numbers
+            names = {label if isinstance(label, str) else json.dumps(label): label for label in about.classes.tolist()}
+            found.class_weight = {names.get(key, key): weight for key, weight in found.class_weight.items()}
+        check_random_state(found.random_state)
+        found.n_features_in_ = about.n_features
+        found.model_ = Growing.restored(found._setup(about.n_features, about.seed), state)
+        if len(about.met) != found.model_.n_outputs or not len(about.met):
+            raise EFCError(f"met: there are {len(about.met)} labels for {found.model_.n_outputs} outputs")
+        found.classes_, found._met, found.report_ = about.classes, about.met, []
+        if about.feature_names:
+            found.feature_names_in_ = np.array(about.feature_names, dtype=object)
+        found.model_.check_answers()
         return found
 
     def _method(self) -> str:
@@ -162,7 +241,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _setup(self, n_features: int, seed: int) -> Setup:
         sizes = self.hidden_layer_sizes
-        options: dict[str, object] = usual_options(self.standardise) | dict(self.options or {})
+        options: dict[str, object] = {} if self.standardise else {"inputs": "raw"}
+        options |= self.options or {}
         for argument, name in self.named.items():
             if name in options:
                 raise EFCError(f"options: {name} is given as the argument {argument}")
@@ -179,6 +259,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed=seed,
             device=self.device,
             options=options,
+            stream=self._streams(),
         )
 
     def _begun(self, n_features: int) -> Growing:
@@ -194,20 +275,14 @@ class _Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """(samples, classes) in the order of ``classes_``."""
         check_is_fitted(self, "model_")
         features = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
-        learner = self.model_.learner
-        if learner is not None and learner.inputs is not None:
-            warn_far(learner.inputs.far(torch.tensor(features).to(learner.theta.device)).cpu())
+        self.model_.settle()
+        warn(self.model_.far(torch.tensor(features)), stacklevel=4)
         z = self.model_.exact_logits(torch.tensor(features), task).numpy()
+        if not (np.abs(z if task is None else z[:, self.model_.tasks[task]]) < LARGEST).all():
+            raise EFCError("predict: some outputs are not finite; the features are too large for this network")
         scores = np.full((len(features), len(self.classes_)), -np.inf)
         scores[:, np.searchsorted(self.classes_, self._met)] = z
         return scores
-
-
-def _check_kinds(*labels: Array) -> None:
-    """Numbers and texts do not go together: numpy would silently turn the numbers into texts."""
-    kinds = {part.dtype.kind in "biuf" for part in labels if len(part)}
-    if len(kinds) > 1:
-        raise ValueError("y: some labels are numbers and some are texts; the classes of a classifier are of one kind")
 
 
 class ContinualClassifier(_Classifier):
@@ -216,32 +291,40 @@ class ContinualClassifier(_Classifier):
     Args:
         method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
         hidden_layer_sizes: The hidden layers' widths.
-        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
-        head: What becomes of the output weights when a task begins: ``analytic`` (moments of all tasks' features are
-            kept), ``least_squares`` (of the new task's alone), ``random`` or any other of ``efc.learners.HEADS``.
+        activation: ``relu``, ``smooth_relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        head: What becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments
+            of all tasks' features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random``
+            leave them to training. None: ``input_compensated`` where the method takes it.
         learning_rate: At a task's start; falls to zero within it. None: the method's own.
         epochs: Passes over a task's data.
         batch_size: Samples per batch.
         random_state: An integer makes results repeatable.
         device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
         standardise: Inputs may be of any scale: they are standardised by a running mean and deviation.
+        class_weight: How much a class's samples count: ``balanced`` (all classes the same, however many samples they
+            have), or a mapping from labels to weights, 1 for those it leaves out. None: every sample counts the same.
+        verbose: A line on stderr after every epoch.
         options: Whatever else the method understands, by name.
+        mode: ``tasks``: every ``partial_fit`` is a task; ``stream``: what has just arrived, in batches of any size.
     """
 
     def __init__(
         self,
         method: str = "ewc",
-        hidden_layer_sizes: int | Sequence[int] = (500,),
+        hidden_layer_sizes: int | Sequence[int] = HIDDEN,
         *,
         activation: str = "relu",
-        head: str = "analytic",
+        head: str | None = None,
         learning_rate: float | None = None,
-        epochs: int = 20,
-        batch_size: int = 32,
+        epochs: int = EPOCHS,
+        batch_size: int = BATCH_SIZE,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         standardise: bool = True,
+        class_weight: str | Mapping[Any, float] | None = None,
+        verbose: bool = False,
         options: Mapping[str, object] | None = None,
+        mode: str = "tasks",
     ) -> None:
         self.method = method
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -253,7 +336,10 @@ class ContinualClassifier(_Classifier):
         self.random_state = random_state
         self.device = device
         self.standardise = standardise
+        self.class_weight = class_weight
+        self.verbose = verbose
         self.options = options
+        self.mode = mode
 
     def _method(self) -> str:
         return self.method
@@ -266,10 +352,10 @@ class EFCClassifier(_Classifier):
 
     Args:
         hidden_layer_sizes: The hidden layers' widths.
-        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
-        head: What becomes of the output weights: ``input_compensated``, ``compensated`` and ``analytic`` keep moments
-            of all tasks' features, ``least_squares`` fits new classes to the new task alone, ``zero`` and ``random``
-            leave them to training.
+        activation: ``relu``, ``smooth_relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        head: What becomes of the output weights: ``input_compensated`` (None), ``compensated`` and ``analytic`` keep
+            moments of all tasks' features, ``least_squares`` fits new classes to the new task alone, ``zero`` and
+            ``random`` leave them to training.
         pull: The weight of remembered activity.
         beta: The strength of the preservation signal.
         learning_rate: At a task's start; falls to zero within it. None: the method's own.
@@ -278,26 +364,33 @@ class EFCClassifier(_Classifier):
         random_state: An integer makes results repeatable.
         device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
         standardise: Inputs may be of any scale: they are standardised by a running mean and deviation.
+        class_weight: How much a class's samples count: ``balanced`` (all classes the same, however many samples they
+            have), or a mapping from labels to weights, 1 for those it leaves out. None: every sample counts the same.
+        verbose: A line on stderr after every epoch.
         options: Any other of :class:`~efc.learners.EFCOptions`, by name.
+        mode: ``tasks``: every ``partial_fit`` is a task; ``stream``: what has just arrived, in batches of any size.
     """
 
     named: ClassVar[Mapping[str, str]] = {"learning_rate": "lr", "beta": "beta", "pull": "pull"}
 
     def __init__(
         self,
-        hidden_layer_sizes: int | Sequence[int] = (500,),
+        hidden_layer_sizes: int | Sequence[int] = HIDDEN,
         *,
         activation: str = "relu",
-        head: str = "input_compensated",
+        head: str | None = None,
         pull: float | None = None,
         beta: float | None = None,
         learning_rate: float | None = None,
-        epochs: int = 20,
-        batch_size: int = 32,
+        epochs: int = EPOCHS,
+        batch_size: int = BATCH_SIZE,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         standardise: bool = True,
+        class_weight: str | Mapping[Any, float] | None = None,
+        verbose: bool = False,
         options: Mapping[str, object] | None = None,
+        mode: str = "tasks",
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -310,7 +403,10 @@ class EFCClassifier(_Classifier):
         self.random_state = random_state
         self.device = device
         self.standardise = standardise
+        self.class_weight = class_weight
+        self.verbose = verbose
         self.options = options
+        self.mode = mode
 
     def _method(self) -> str:
         return "efc"

@@ -2,113 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import SupportsIndex, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
+from efc.classifiers.calibration import misfit_of, solved_for
 from efc.classifiers.carry import lasting_state, take_over
-from efc.classifiers.diagnosis import TaskFacts, facts, subset
-from efc.core.activations import ACTIVATIONS
+from efc.classifiers.checks import check_shapes, check_size, check_state
+from efc.classifiers.setup import Setup, whole
+from efc.classifiers.units import check_numbers, cut_off, faint
 from efc.core.network import Parameters, forward
 from efc.environment import pick_device
-from efc.errors import EFCError, choose
-from efc.learners import GradientLearner, Learner, Options, TaskData, find_learner
+from efc.errors import EFCError
+from efc.learners import GradientLearner, Learner, TaskData
+from efc.learners.arrivals import PIECE, WINDOW
 from efc.learners.base import CHUNK
-from efc.learners.head_policies import AnalyticHead
-from efc.learners.options import Values
+from efc.learners.readout import TRIED
 from efc.learners.state import Generators
-from efc.training.loop import batches, few_threads
+from efc.training.batches import ClassWeight, epoch_of, prepared
+from efc.training.diagnosis import Finding, TaskFacts, answers, facts, far, subset
+from efc.training.loop import few_threads
+
+LARGEST = 1e200
+"""Outputs beyond this are no answers: a softmax of them may not be finite."""
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What a learner is made of, and how it is trained; checked when it is made.
-
-    Args:
-        n_features: length of an input.
-        hidden: widths of the hidden layers.
-        method: name of the method, or one's own as ``module:Class``.
-        head: name of the head policy.
-        activation: name of the hidden units' activation.
-        epochs: passes over each task's data.
-        batch_size: samples in a step.
-        seed: of the initial weights, and of the order of samples.
-        device: ``cpu``, ``cuda``, ``cuda:N`` or ``auto``.
-        dtype: ``torch.float32`` or ``torch.float64``.
-        options: the method's options, those that are not to have their default value.
-    """
-
-    n_features: int
-    hidden: tuple[int, ...]
-    method: str = "efc"
-    head: str = "analytic"
-    activation: str = "relu"
-    epochs: int = 20
-    batch_size: int = 32
-    seed: int = 0
-    device: str = "cpu"
-    dtype: torch.dtype = torch.float32
-    options: Values = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for width in self.hidden:
-            whole("hidden layer sizes", width)
-        for name in ("n_features", "epochs", "batch_size"):
-            whole(name, getattr(self, name))
-        choose("activation", self.activation, ACTIVATIONS)
-        choose("head", self.head, self.learner_type.heads)
-        if self.dtype not in (torch.float32, torch.float64):
-            raise EFCError(f"dtype: the learner computes in float32 or float64, not {self.dtype}")
-        _ = self.checked  # a mistake in the options is told at once
-
-    @property
-    def learner_type(self) -> type[Learner]:
-        return find_learner(self.method)
-
-    @cached_property
-    def checked(self) -> Options:
-        """The options, parsed once."""
-        return self.learner_type.options_type.from_mapping(self.options)
-
-    def lasting(self) -> dict[str, object]:
-        """What must be the same from task to task."""
-        names, checked = ("n_features", "method", "head", "activation", "seed"), self.checked
-        options = {key: value for key, value in checked.named(self.options).items() if key not in checked.changeable()}
-        options["pull"] = checked.remembers  # with no pull at all, no activity is remembered
-        return {"hidden layer sizes": self.hidden, **{name: getattr(self, name) for name in names}, "options": options}
-
-    def make(self, n_outputs: int) -> Learner:
-        return self.learner_type(
-            (self.n_features, *self.hidden, n_outputs),
-            [self.seed],
-            self.checked,
-            head=self.head,
-            activation=self.activation,
-            device=pick_device(self.device),
-            dtype=self.dtype,
-        )
+Heard = Callable[[int], None]
 
 
-def usual_head(method: str) -> str:
-    """The head policy of whoever names none: the one that follows the features, where the method takes it."""
-    learner = find_learner(method)
-    return "input_compensated" if "input_compensated" in learner.heads else learner.shipped_head
-
-
-def usual_options(standardise: bool) -> dict[str, object]:
-    """The options of whoever names none: for data of any scale, and features that are kept only if they help."""
-    return {"inputs": "standardised" if standardise else "raw", "drift": "checked", "skip": "on"}
-
-
-def whole(name: str, value: object, least: int = 1) -> int:
-    """A whole number of at least ``least``; numpy's count too."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or int(value) < least:
-        raise EFCError(f"{name}: must be a whole number of at least {least}, got {value!r}")
-    return int(value)
+def nobody(epoch: int) -> None:
+    """Who is told of epochs by default."""
 
 
 class Pickled(TypedDict):
@@ -138,9 +65,19 @@ class Growing:
         """All tasks' data, for a method that is to be given them again (joint)."""
         self.counts = torch.zeros(0, dtype=torch.long)
         """Samples of each output so far."""
-        self.heat = torch.zeros(2, dtype=torch.float64)
-        """Sum over samples of their task's temperature, and their number."""
+        self.misfit = torch.zeros(TRIED, dtype=torch.float64)
+        """For each temperature that the outputs may be divided by, how badly their softmax fitted the tasks so far."""
+        self.unit = torch.ones(1, dtype=torch.float64)
+        """What these temperatures are counted in, for the head as it is after the last task."""
         setup.make(1)  # a mistake in the options is told before there are any data
+
+    @classmethod
+    def restored(cls, setup: Setup, state: Mapping[str, Tensor]) -> Growing:
+        """One with this setup and state; a setup that does not go with it is refused before a learner is made."""
+        check_fit(setup, state)
+        found = cls(setup)
+        found.load_state_dict(state)
+        return found
 
     @property
     def n_outputs(self) -> int:
@@ -158,9 +95,15 @@ class Growing:
             raise EFCError(f"{', '.join(changed)}: cannot be changed between two tasks; begin anew")
         self.setup = setup
 
-    def learn(self, x: Tensor, y: Tensor) -> TaskFacts:
-        """The next task: x (N, n_features) and the outputs y (N,); returns what is known of it when it is learned."""
+    def learn(self, x: Tensor, y: Tensor, class_weight: ClassWeight = None, heard: Heard = nobody) -> TaskFacts:
+        """The next task: x (N, n_features) and the outputs y (N,); returns what is known of it when it is learned.
+
+        ``heard`` is told of every epoch that is over, counted from 1.
+        """
         setup, known = self.setup, self.n_outputs
+        if setup.stream:
+            raise EFCError("learn: this learner observes a stream, without tasks; begin anew to give it tasks")
+        check_numbers(x)
         outputs = sorted(set(y.tolist()))
         count = max(known, outputs[-1] + 1)
         if missing := [k for k in range(known, count) if k not in outputs]:
@@ -178,32 +121,70 @@ class Growing:
                 x, y = torch.cat([self.kept[0].to(x), x]), torch.cat([self.kept[1].to(y), y])
             kept = (x, y)
         with few_threads(learner, setup.batch_size):
-            unsettled = self._train(learner, x, y, new, generators)
+            unsettled = self._train(learner, x, y, new, generators, class_weight, heard)
         _check_finite(learner)
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks, self.counts = [*self.tasks, outputs], before + brought
-        self.heat = self.heat + _heat(learner, *given)
+        misfit, self.unit = misfit_of(learner, *given, class_weight)
+        self.misfit = self.misfit + misfit
         some = subset(len(given[1])).to(given[1].device)
-        return facts(brought, before, unsettled, self.exact_logits(given[0][some]), given[1][some].cpu())
+        told = answers(self.exact_logits(given[0][some])[None], given[1][some].cpu())
+        return facts(brought, before, unsettled, told[0])
 
-    def _train(self, learner: Learner, x: Tensor, y: Tensor, new: slice, generators: Generators) -> float | None:
+    def _train(
+        self,
+        learner: Learner,
+        x: Tensor,
+        y: Tensor,
+        new: slice,
+        generators: Generators,
+        class_weight: ClassWeight,
+        heard: Heard,
+    ) -> float | None:
         """Returns the share of samples without equilibrium, where there is such a thing."""
         setup = self.setup
         unsettled: list[Tensor] = []
-        held = held_out(y, generators) if setup.checked.drift == "checked" else None
-        shown = torch.arange(len(y), device=y.device) if held is None else (~held).nonzero().flatten()
-        steps = setup.epochs * -(-len(shown) // setup.batch_size)
-        task = TaskData(x, y, active=slice(0, new.stop), new=new, steps=steps, held=held)
+        given = TaskData(x, y, active=slice(0, new.stop), new=new, steps=0)
+        task = prepared(given, learner, setup.epochs, setup.batch_size, class_weight)
         learner.begin_task(task)
-        for _ in range(setup.epochs if learner.takes_steps else 0):
-            for some in batches(len(shown), setup.batch_size, generators.each, y.device):
-                index = shown[some]
-                statistics = learner.step(x[index], y[index])
+        for epoch in range(setup.epochs if learner.takes_steps else 0):
+            for index in epoch_of(task, setup.batch_size, generators.each):
+                statistics = learner.step_on(task, index)
                 if "unsettled" in statistics:
                     unsettled.append(statistics["unsettled"].sum())
+            heard(epoch + 1)
         _check_finite(learner)  # before features that are no good are taken back without a word
         learner.end_task(task)
-        return float(torch.stack(unsettled).sum()) / (setup.epochs * len(shown)) if unsettled else None
+        return float(torch.stack(unsettled).sum()) / (setup.epochs * len(task.shown)) if unsettled else None
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        """What has just arrived, x (B, n_features) and outputs y (B,), numbered as they appear; no task is meant."""
+        if self.learner is None and not self.setup.stream:
+            self.setup = replace(self.setup, stream=True)
+        if not self.setup.stream:
+            raise EFCError("observe: this learner has been given tasks; begin anew to let it learn from a stream")
+        check_numbers(x)
+        if len(y) == 0:
+            return
+        known, count = self.n_outputs, max(self.n_outputs, int(y.max()) + 1)
+        learner = self.learner if self.learner is not None and count == known else self._continued(count)
+        with few_threads(learner, PIECE):
+            learner.observe(x.to(learner.theta.device), y)
+        _check_finite(learner)
+        brought = torch.bincount(y.cpu(), minlength=count)
+        self.learner, self.tasks = learner, [list(range(count))]
+        self.counts = torch.nn.functional.pad(self.counts, (0, count - known)) + brought
+
+    def settle(self) -> None:
+        """Bring the answers up to date with all that was observed."""
+        if self.learner is not None:
+            self.learner.settle()
+
+    def fork(self) -> Growing:
+        """Another one that goes on alike, bit for bit, and shares nothing that changes with this one."""
+        found = object.__new__(Growing)
+        found.__dict__ = self.__dict__ | {"learner": deepcopy(self.learner), "generators": deepcopy(self.generators)}
+        return found
 
     def _continued(self, n_outputs: int) -> Learner:
         """A new learner with that many outputs that knows what the present one does."""
@@ -232,10 +213,41 @@ class Growing:
         z = torch.cat([_outputs(learner, theta, part).cpu() for part in ready])
         return z if task is None else z.masked_fill(~self._members(task), float("-inf"))
 
+    def far(self, x: Tensor) -> list[Finding]:
+        """Whether inputs (N, n_features) lie far outside what was learned from."""
+        inputs = None if self.learner is None else self.learner.inputs
+        return [] if inputs is None else far(inputs.far(x.detach().to(self.device)).cpu())
+
+    def units(self, x: Tensor | None = None) -> list[Finding]:
+        """What is wrong with the units of what was learned; ``x`` (N, n_features): what a stream has just brought."""
+        learner = self.learner
+        if learner is None or learner.inputs is None:
+            return []
+        fixed = learner.arrivals is not None and learner.arrivals.seen > WINDOW
+        return [*faint(learner.inputs), *(cut_off(learner.inputs, x) if fixed and x is not None else [])]
+
+    def check_answers(self) -> None:
+        """Refuse weights that make outputs too large of inputs at the limits, or of plain ones where there are none."""
+        if self.learner is not None and not self.setup.own_code:
+            reach = 1.0 if self.learner.inputs is None else 1e30
+            x = torch.tensor([0.0, reach, -reach], dtype=torch.float64)[:, None].expand(3, self.setup.n_features)
+            if not bool((self.exact_logits(x).abs() < LARGEST).all()):
+                raise EFCError("state: the weights are so large that the outputs are not finite")
+
     @property
     def temperature(self) -> float:
-        """By what the outputs are divided before their softmax: a mean over the tasks' samples."""
-        return float(self.heat[0] / self.heat[1]) if float(self.heat[1]) > 0 else 1.0
+        """By what the outputs are divided before their softmax: the one that fitted all tasks so far best."""
+        policy = solved_for(self.learner)
+        if policy is None or not bool(self.misfit.any()):
+            return 1.0
+        return float(policy.readout.temperatures[self.misfit.argmin()] * self.unit)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """(N, classes) for outputs, -inf where a class is not possible: as ``predict_proba`` of the estimators says."""
+        possible = torch.isfinite(scores).double()
+        doubt = 1.0 / (float(self.counts.sum()) + 2.0)
+        sure = torch.softmax(scores / self.temperature, 1)
+        return (1 - doubt) * sure + doubt * possible / possible.sum(1, keepdim=True)
 
     def _members(self, task: int) -> Tensor:
         number = whole("task", task, least=0)
@@ -250,8 +262,8 @@ class Growing:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that determines what comes next, as copies on the CPU."""
-        state = {"tasks": membership(self.tasks, self.n_outputs), "counts": self.counts, "heat": self.heat}
-        state |= self.generators.state_dict()
+        state = {"tasks": membership(self.tasks, self.n_outputs), "counts": self.counts}
+        state |= {"misfit": self.misfit, "unit": self.unit} | self.generators.state_dict()
         if self.kept is not None:
             state |= {"kept.x": self.kept[0], "kept.y": self.kept[1]}
         if self.learner is not None:
@@ -260,23 +272,30 @@ class Growing:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over the state of one with the same setup; what it has is replaced only if all of it fits."""
-        if "tasks" not in state or "generators" not in state:
-            raise EFCError("state: this is not the state of a learner whose head grows")
+        check_fit(self.setup, state)
         tasks, learner, kept = state["tasks"].bool(), None, None
         if len(tasks):
-            learner = self.setup.make(tasks.shape[1])
             prefix = "learner."
             own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+            stream = any(key.startswith("arrivals.") for key in own)
+            self.setup = replace(self.setup, stream=stream)
+            learner = self.setup.make(tasks.shape[1])
+            if stream:
+                learner.begin_stream()
+            if not self.setup.own_code:
+                check_shapes(lasting_state(learner), own)
             take_over(learner, own, tasks.shape[1])
             if learner.joint:
                 kept = (state["kept.x"].to(learner.theta.device), state["kept.y"].to(learner.theta.device))
+                _check_kept(*kept, self.setup.n_features, tasks.shape[1])
         generators = Generators([self.setup.seed], purpose=1)
         generators.load_state_dict({"generators": state["generators"]})
         self.learner, self.generators, self.kept = learner, generators, kept
         self.tasks = [row.nonzero().flatten().tolist() for row in tasks]
         nothing = torch.zeros(tasks.shape[1], dtype=torch.long)  # files of early versions do not say
         self.counts = state.get("counts", nothing).cpu().clone()
-        self.heat = state.get("heat", torch.zeros(2, dtype=torch.float64)).cpu().clone()
+        self.misfit = state.get("misfit", torch.zeros(TRIED, dtype=torch.float64)).cpu().clone()
+        self.unit = state.get("unit", torch.ones(1, dtype=torch.float64)).cpu().clone()
 
     def __getstate__(self) -> Pickled:
         return {"setup": self.setup, "state": self.state_dict()}
@@ -286,21 +305,25 @@ class Growing:
         self.load_state_dict(given["state"])
 
 
+def check_fit(setup: Setup, state: Mapping[str, Tensor]) -> None:
+    """Refuse a state that cannot be one of such a learner."""
+    check_state(state, setup.own_code)
+    if not setup.own_code and len(state["tasks"]):
+        sizes = (setup.n_features, *setup.hidden, state["tasks"].shape[1])
+        stored = sum(value.numel() * value.element_size() for value in state.values())
+        check_size(setup.learner_type, sizes, setup.head, setup.checked, stored)
+
+
+def _check_kept(x: Tensor, y: Tensor, n_features: int, n_outputs: int) -> None:
+    if x.dim() != 2 or x.shape[1] != n_features or y.shape != x.shape[:1]:
+        raise EFCError(f"state: kept.x {tuple(x.shape)} does not go with kept.y {tuple(y.shape)}")
+    if not x.is_floating_point() or y.is_floating_point() or bool((y >= n_outputs).any()):
+        raise EFCError(f"state: kept.x must hold numbers and kept.y outputs below {n_outputs}")
+
+
 def _check_finite(learner: Learner) -> None:
     if not bool(torch.isfinite(learner.theta).all()):
         raise EFCError("training diverged: the weights are no longer finite; lower the learning rate, pull or beta")
-
-
-def _heat(learner: Learner, x: Tensor, y: Tensor) -> Tensor:
-    """What a task adds to ``Growing.heat``; nothing where the head is not solved for."""
-    policy = learner.head_policy if isinstance(learner, GradientLearner) else None
-    if not isinstance(policy, AnalyticHead):
-        return torch.zeros(2, dtype=torch.float64)
-    some = subset(len(y)).to(y.device)
-    every = slice(0, int(learner.layout.sizes[-1]))
-    task = TaskData(x[some], y[some], active=every, new=slice(0, 0), steps=0)
-    n = float(len(y))
-    return torch.stack([n * policy.temperature(task)[0].cpu(), torch.tensor(n, dtype=torch.float64)])
 
 
 def _outputs(learner: Learner, theta: Parameters, x: Tensor) -> Tensor:
@@ -310,20 +333,6 @@ def _outputs(learner: Learner, theta: Parameters, x: Tensor) -> Tensor:
         beside = learner.head_policy.beside(x, slice(0, z.shape[-1]))
         z = z if beside is None else z + beside
     return z[0]
-
-
-HELD = 0.2
-"""The share of a task's samples that no step is taken on where its features are checked."""
-
-
-def held_out(y: Tensor, generators: Generators) -> Tensor | None:
-    """(N,): a fifth of every class's samples, drawn by chance; None where that would leave too few to say anything."""
-    found = torch.zeros(len(y), dtype=torch.bool, device=y.device)
-    for output in y.unique().tolist():
-        members = (y == output).nonzero().flatten()
-        drawn = torch.randperm(len(members), generator=generators.each[0])[: int(HELD * len(members))]
-        found[members[drawn.to(members.device)]] = True
-    return found if int(found.sum()) >= 10 else None
 
 
 def membership(tasks: Sequence[Sequence[int]], n_outputs: int) -> Tensor:

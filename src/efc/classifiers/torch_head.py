@@ -7,11 +7,14 @@ from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from efc.classifiers.diagnosis import findings, warn
-from efc.classifiers.growing import Growing, Setup, usual_head, usual_options
+from efc.classifiers.growing import Growing
+from efc.classifiers.setup import Setup, weights_of
 from efc.errors import EFCError
+from efc.training.diagnosis import findings, warn
+from efc.training.loop import BATCH_SIZE, EPOCHS, HIDDEN
 
 
 class EFCHead(nn.Module):
@@ -24,12 +27,14 @@ class EFCHead(nn.Module):
         hidden: The widths of the layers between the features and the outputs.
         method: A name of ``efc.learners.LEARNERS``, or ``module:Class``.
         head: What becomes of the output weights; None: ``input_compensated`` where the method takes it.
-        activation: ``relu``, ``softplus``, ``sigmoid`` or ``tanh``.
+        activation: ``relu``, ``smooth_relu``, ``softplus``, ``sigmoid`` or ``tanh``.
         epochs: Passes over a task's data.
         batch_size: Samples per batch.
         seed: Of the initial weights and of the order of batches.
         device: Where it computes.
         standardise: Features may be of any scale: they are standardised by a running mean and deviation.
+        class_weight: How much a class's samples count: ``balanced``, or a mapping from labels to weights; None: all the
+            same.
         options: Whatever else the method understands, by name.
 
     Examples:
@@ -42,16 +47,17 @@ class EFCHead(nn.Module):
     def __init__(
         self,
         n_features: int,
-        hidden: Sequence[int] = (1000,),
+        hidden: Sequence[int] = HIDDEN,
         method: str = "efc",
         *,
         head: str | None = None,
         activation: str = "relu",
-        epochs: int = 10,
-        batch_size: int = 64,
+        epochs: int = EPOCHS,
+        batch_size: int = BATCH_SIZE,
         seed: int = 0,
         device: torch.device | str = "cpu",
         standardise: bool = True,
+        class_weight: str | Mapping[int, float] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
@@ -59,14 +65,15 @@ class EFCHead(nn.Module):
             n_features=n_features,
             hidden=tuple(hidden),
             method=method,
-            head=head or usual_head(method),
+            head=head,
             activation=activation,
             epochs=epochs,
             batch_size=batch_size,
             seed=seed,
             device=str(device),
-            options={**usual_options(standardise), **(options or {})},
+            options={**({} if standardise else {"inputs": "raw"}), **(options or {})},
         )
+        self.class_weight = class_weight
         self.growing = Growing(setup)
         self._classes: list[int] = []
 
@@ -98,27 +105,49 @@ class EFCHead(nn.Module):
         if any(len(features) != len(labels) for features, labels in batches):
             raise EFCError("learn_task: a batch has not as many labels as features")
         x, y = torch.cat([features for features, _ in batches]), torch.cat([labels for _, labels in batches])
-        if not bool(torch.isfinite(x).all()):
-            raise EFCError("learn_task: some features are not finite")
         found = torch.unique(y).tolist()
         classes = [*self._classes, *(label for label in found if label not in self._classes)]
         output = {label: k for k, label in enumerate(classes)}
-        learned = self.growing.learn(x, torch.tensor([output[label] for label in y.tolist()]))
+        outputs = torch.tensor([output[label] for label in y.tolist()])
+        learned = self.growing.learn(x, outputs, weights_of(self.class_weight, classes))
         self._classes = classes
-        warn(findings(learned, classes), len(self.growing.tasks) - 1)
+        warn([*findings(learned, classes, len(self.growing.tasks) - 1), *self.growing.units()])
         return self
 
-    def forward(self, features: Tensor, task: int | None = None) -> Tensor:
+    def observe(self, features: object, labels: object) -> Self:
+        """Learn from what has just arrived, a batch of any size, down to one sample; no task is meant.
+
+        Labels may be new at any time. What has been given tasks cannot observe, and the other way round.
+        """
+        if self.class_weight is not None:
+            raise EFCError(f"class_weight: in a stream every sample counts the same; got {self.class_weight!r}")
+        x, y = self._checked(_tensor("features", features)).detach(), _checked_labels(_tensor("labels", labels))
+        if x.dim() != 2 or len(x) != len(y):
+            raise EFCError(f"observe: {len(y)} labels do not go with features {tuple(x.shape)}")
+        classes = list(dict.fromkeys([*self._classes, *y.tolist()]))
+        output = {label: k for k, label in enumerate(classes)}
+        self.growing.observe(x, torch.tensor([output[label] for label in y.tolist()], dtype=torch.long))
+        self._classes = classes
+        warn(self.growing.units(x))
+        return self
+
+    def forward(self, features: Tensor | ArrayLike, task: int | None = None) -> Tensor:
         """Logits (..., classes) for features (..., n_features); with ``task``, -inf for classes not of that task."""
-        self._checked(features)
+        features = self._checked(_tensor("features", features))
+        self.growing.settle()
         z = self.growing.logits(features.reshape(-1, features.shape[-1]), task)
         return z.reshape(*features.shape[:-1], z.shape[-1])
 
-    def predict(self, features: Tensor, task: int | None = None) -> Tensor:
+    def predict(self, features: Tensor | ArrayLike, task: int | None = None) -> Tensor:
         """The most likely label of each sample."""
         if not self._classes:
             raise EFCError("predict: no task has been learned yet")
-        best = self(features, task).argmax(-1)
+        features = self._checked(_tensor("features", features))
+        warn(self.growing.far(features.reshape(-1, features.shape[-1])))
+        z = self(features, task)
+        if not bool((torch.isfinite(z) | ((z == float("-inf")) & (task is not None))).all()):
+            raise EFCError("predict: some outputs are not finite; the features are too large for this network")
+        best = z.argmax(-1)
         return torch.tensor(self._classes, device=best.device)[best]
 
     def extra_repr(self) -> str:
@@ -127,8 +156,12 @@ class EFCHead(nn.Module):
 
     def _checked(self, features: Tensor) -> Tensor:
         n = self.growing.setup.n_features
+        if features.is_complex():
+            raise EFCError(f"features: expected real numbers, got {features.dtype}")
         if features.dim() < 1 or features.shape[-1] != n:
             raise EFCError(f"features: expected (..., {n}), got {tuple(features.shape)}")
+        if not bool(torch.isfinite(features).all()):
+            raise EFCError("features: some features are not finite; NaN and infinity have no place among them")
         return features
 
     # -- how torch moves and stores it -------------------------------------------------------------------------------
@@ -162,10 +195,15 @@ class EFCHead(nn.Module):
         if "classes" not in state:
             missing_keys.append(f"{prefix}classes")
             return
-        classes = state.pop("classes").tolist()
+        labels = state.pop("classes")
+        classes = labels.tolist()
         try:
+            if labels.dim() != 1 or labels.dtype != torch.int64 or len(set(classes)) != len(classes):
+                raise EFCError(f"state: classes {labels.dtype} {tuple(labels.shape)} are no labels, each once")
+            if len(classes) != state["tasks"].shape[-1]:
+                raise EFCError(f"state: {len(classes)} classes, and tasks {tuple(state['tasks'].shape)}")
             self.growing.load_state_dict(state)
-        except (EFCError, KeyError, RuntimeError) as problem:
+        except Exception as problem:  # what torch raises depends on what is wrong with which tensor
             error_msgs.append(f"{prefix or 'EFCHead'}: the state does not fit this head: {problem}")
             return
         self._classes = classes
@@ -196,12 +234,20 @@ def _is_labels(value: object) -> bool:
 
 def _tensor(name: str, value: object) -> Tensor:
     if isinstance(value, Tensor):
+        if value.layout is not torch.strided:
+            raise EFCError(f"{name}: sparse tensors are not taken; call .to_dense()")
         return value
+    if hasattr(value, "toarray"):
+        raise EFCError(f"{name}: sparse matrices are not taken; call .toarray()")
     try:
         found = np.asarray(value)
-        return torch.as_tensor(found.astype(found.dtype.newbyteorder("=")))
     except (TypeError, ValueError) as problem:
         raise EFCError(f"{name}: expected numbers, got {type(value).__name__}: {problem}") from None
+    if found.dtype.kind not in "biufc":  # texts, dates, objects
+        raise EFCError(f"{name}: expected numbers, got {type(value).__name__} of the kind {found.dtype}")
+    if found.dtype == np.longdouble:  # torch has no such numbers
+        found = found.astype(np.float64)
+    return torch.as_tensor(found.astype(found.dtype.newbyteorder("=")))
 
 
 def _checked_labels(labels: Tensor) -> Tensor:
