@@ -12,13 +12,17 @@ from efc.runs.config import make_config
 from efc.runs.engines import Listener
 from efc.runs.plan import Pack
 from efc.runs.session import Session, Sinks
+from efc.runs.trust import Trust
 
 
-def run(listener: Listener | None = None, progress: bool = False, **settings: object) -> dict[str, Any]:
+def run(
+    listener: Listener | None = None, progress: bool = False, trust: bool = False, **settings: object
+) -> dict[str, Any]:
     """Train and compare methods; the keywords are the flags of `efc run`, with a mapping per method for its options.
 
     ``listener`` is called after every epoch with what is being trained and (task, epoch, epochs), counted from 1;
-    ``progress=True`` shows bars on a terminal, and plain lines in a notebook or a log.
+    ``progress=True`` shows bars on a terminal, and plain lines in a notebook or a log. A method of your own
+    (``methods="module:Class"``) is imported, which runs its code; one that a ``preset_file`` names, only if ``trust``.
 
     Examples:
         >>> document = run(dataset="digits", methods=["efc", "sgd"], seeds=2, epochs=1, efc={"beta": 0.1})
@@ -33,7 +37,7 @@ def run(listener: Listener | None = None, progress: bool = False, **settings: ob
             yield _both(shown, listener) if shown and listener else shown or listener
 
     with Session(sinks=Sinks(progress=watched)) as session:
-        session.plan([make_config(settings)])
+        session.plan([make_config(settings, trust=Trust.of(settings, files=trust))])
         session.compute()
         if session.failures:
             raise EFCError(session.failures[0][1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
@@ -10,6 +12,7 @@ import torch
 from efc.errors import EFCError
 
 
+@cache
 def code_version() -> str:
     try:
         return version("equilibrium-fisher-control")
@@ -17,9 +20,17 @@ def code_version() -> str:
         return "uninstalled"
 
 
+def check_device(name: str) -> str:
+    """A name that a device may have, here or elsewhere."""
+    own = re.escape(torch._C._get_privateuse1_backend_name())  # what a program has made of torch's spare device
+    if not re.fullmatch(rf"auto|cpu|(cuda|{own})(:\d{{1,3}})?", str(name)):
+        raise EFCError(f"device: expected auto, cpu, cuda or cuda:N, got {name!r}")
+    return name
+
+
 def pick_device(name: str) -> torch.device:
     """``auto`` takes the first GPU if there is one."""
-    if name == "auto":
+    if check_device(name) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

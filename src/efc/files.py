@@ -2,38 +2,96 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
-from efc.errors import EFCError
+from efc.errors import EFCError, visible
+
+try:
+    import fcntl
+except ImportError:  # Windows does not let anyone remove a file that is open
+    fcntl = None  # type: ignore[assignment]
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """What JSON and YAML can hold."""
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, argument: str = "") -> None:
     """Write to a temporary name beside ``path``, flush to disk, rename, flush the folder."""
-    data = content.encode() if isinstance(content, str) else content
+    # Halves of characters, from names that are no UTF-8, are written out: a traceback would cost the whole file.
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        file, temporary = _temporary(path)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+                os.chmod(temporary, 0o644)
+                os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
     except OSError as problem:
-        raise EFCError(f"cannot write {path}: {problem.strerror}; what was written before is intact") from None
+        told = f"cannot write {path}: {problem.strerror}; what was written before is intact"
+        raise EFCError(f"{argument}: {told}" if argument else told) from None
+
+
+def _temporary(path: Path) -> tuple[BinaryIO, Path]:
+    """A new file beside ``path``, locked for as long as it is open: what nobody has locked is a leftover."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        file = os.fdopen(handle, "wb")
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            return file, Path(name)  # a file system without locks: leftovers stay, as nobody can lock them either
+        if fcntl is None or os.fstat(handle).st_nlink:
+            return file, Path(name)
+        file.close()  # someone took it for a leftover before it was locked
+
+
+LEFTOVER = re.compile(
+    r"\.([0-9a-f]{16}\.json|\d{6}\.(json|safetensors)|(results|paper)\.json|config\.yaml|report\.html|paper\.(csv|md))"
+    r"\.[a-z0-9_]{8}"
+)
+"""The names that :func:`write_atomically` gives to files of a results folder before they are whole."""
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Files in a results folder that a process began and, being killed, did not finish; not those of the living."""
+    places = (folder, folder / "runs", *folder.glob("checkpoints/*"))
+    found = [file for place in places if place.is_dir() for file in place.iterdir() if LEFTOVER.fullmatch(file.name)]
+    return sorted(file for file in found if _left(file, remove=False))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Clear up after processes that were killed."""
+    for file in leftovers(folder):
+        _left(file, remove=True)
+
+
+def _left(path: Path, remove: bool) -> bool:
+    """Whether nobody is writing a temporary file any more."""
+    try:
+        with path.open("rb") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if remove:
+                path.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -58,13 +116,56 @@ def make_folder(folder: Path, argument: str) -> Path:
 
 
 def to_json(document: object) -> str:
-    """Strict JSON: NaN has no place in it, and an infinite option is written as the text ``inf``."""
-    return json.dumps(_without_infinity(document), indent=1, allow_nan=False, default=str)
+    """Strict JSON: what is no number is null, and an infinite option is written as the text ``inf``."""
+    return json.dumps(_finite(document), indent=1, allow_nan=False, default=str)
 
 
-def _without_infinity(value: object) -> object:
+def finite(value: Json) -> Json:
+    """The same, with null for every number that is not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    return [finite(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _finite(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _without_infinity(entry) for key, entry in value.items()}
+        return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_infinity(entry) for entry in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+_FORMULA = re.compile(r"'*([=+\-@]|\\[tr])")
+"""How a cell begins that a spreadsheet would compute, or that has been kept from it; tabs are written out by then."""
+
+
+def to_csv(rows: Iterable[Sequence[object]]) -> str:
+    """CSV, a line per row, whatever is in it: no cell is a formula to a spreadsheet, and none breaks its line."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def from_cell(text: str) -> str:
+    """What a cell of :func:`to_csv` was made from; control characters stay written out, as ``\\n``."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text[1:]) else text
+
+
+def _cell(value: object) -> object:
+    """A text that begins like a formula and is no number gets an apostrophe in front; ``None`` is empty."""
+    if not isinstance(value, str):
+        return value
+    text = visible(value, keep="")
+    return f"'{text}" if _FORMULA.match(text) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

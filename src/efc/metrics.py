@@ -20,6 +20,14 @@ def final_accuracy(A: Array) -> Array:
     return np.asarray(A[:, -1].mean(-1))
 
 
+def sample_accuracy(confusion: Array, samples: int | None = None) -> Array:
+    """``sum_k confusion[k, k] / samples``, per cent: accuracy over all test samples after the last task, where
+    :func:`final_accuracy` is the mean over tasks. ``samples``: how many there are, if a run may have left some out."""
+    right = np.trace(confusion, axis1=-2, axis2=-1)
+    total = confusion.sum((-2, -1)) if samples is None else np.full_like(right, samples)
+    return np.asarray(100 * np.divide(right, total, out=np.zeros_like(right, dtype=float), where=total > 0))
+
+
 def average_incremental_accuracy(A: Array) -> Array:
     """``mean_i mean_{j<=i} A[i, j]``: the average, over all moments, of the average so far (Rebuffi et al., 2017)."""
     return np.asarray(np.nanmean(A, axis=2).mean(-1))
@@ -29,15 +37,21 @@ def forgetting(A: Array) -> Array:
     """``mean_{j<T} max_{i<T} (A[i, j] - A[T, j])`` (Chaudhry et al., 2018); zero when there is a single task."""
     if A.shape[1] == 1:
         return np.zeros(len(A))
-    best = np.nanmax(A[:, :-1, :-1], axis=1)
+    earlier = A[:, :-1, :-1]
+    best = np.where(np.isnan(earlier), -np.inf, earlier).max(1)
+    best = np.where(np.isinf(best), A[:, -1, :-1], best)  # in a stream, a class may come late
     return np.asarray((best - A[:, -1, :-1]).mean(-1))
 
 
 def backward_transfer(A: Array) -> Array:
-    """``mean_{j<T} (A[T, j] - A[j, j])`` (Lopez-Paz & Ranzato, 2017); zero when there is a single task."""
+    """``mean_{j<T} (A[T, j] - A[j, j])`` (Lopez-Paz & Ranzato, 2017); zero when there is a single task.
+
+    In a stream without tasks ``A[j, j]`` is the first that was measured.
+    """
     if A.shape[1] == 1:
         return np.zeros(len(A))
-    own = np.diagonal(A, axis1=1, axis2=2)
+    first = np.isfinite(A).argmax(1)
+    own = np.take_along_axis(A, first[:, None], 1)[:, 0]
     return np.asarray((A[:, -1, :-1] - own[:, :-1]).mean(-1))
 
 
@@ -71,3 +85,25 @@ def _shares(counts: Array, outputs: Sequence[slice]) -> Array:
     parts = np.stack([counts[:, o].sum(-1) for o in outputs], 1)
     total = parts.sum(-1, keepdims=True)
     return np.asarray(np.divide(100 * parts, total, out=np.zeros_like(parts), where=total > 0))
+
+
+ADAPTED, LAST = 8, 10
+"""A class counts as learned when so many of its last so many samples were answered rightly before they were learned."""
+
+
+def prequential_curve(hits: Array, points: int) -> tuple[Array, Array]:
+    """(samples so far, per cent right) at so many points of a stream: each sample was answered before it was learned,
+    and every point stands for those since the one before (Gama, Sebastião & Rodrigues, 2013)."""
+    ends = np.unique(np.linspace(0, len(hits), min(points, len(hits)) + 1).round().astype(int))[1:]
+    sums = np.diff(np.concatenate([[0.0], np.cumsum(hits)[ends - 1]]))
+    return ends.astype(float), 100 * sums / np.diff(np.concatenate([[0], ends]))
+
+
+def adaptation_times(hits: Array, classes: npt.NDArray[np.integer], n_classes: int) -> list[float | None]:
+    """How many samples of each class came until it was learned; None where it was not."""
+    found: list[float | None] = []
+    for k in range(n_classes):
+        own = np.concatenate([[0.0], np.cumsum(hits[classes == k])])
+        learned = np.flatnonzero(own[LAST:] - own[:-LAST] >= ADAPTED) if len(own) > LAST else np.array([])
+        found.append(float(learned[0] + LAST) if len(learned) else None)
+    return found

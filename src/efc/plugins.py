@@ -1,10 +1,15 @@
-"""A user's own class or function, named as ``module:Name`` or ``path/to/file.py:Name``."""
+"""A user's own class or function, named as ``module:Name`` or ``path/to/file.py:Name``.
+
+To import is to run code. Whoever reads such a name from a file asks :func:`named_code` first, and imports nothing
+unless the user has said that the file is trusted.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +27,27 @@ def load_object(argument: str, spec: str) -> Any:
         public = [key for key in vars(module) if not key.startswith("_")]
         raise EFCError(f"{argument}: {module_name} has no {name!r}{suggest(name, public)}")
     return getattr(module, name)
+
+
+def named_code(value: object) -> Iterator[str]:
+    """Every text in plain data, at any depth, that could name something to import; names of the package have no colon.
+
+    What occurs in several places is looked at once: a file may refer to one part of it very often.
+    """
+    waiting, seen = [value], set()
+    while waiting:
+        entry = waiting.pop()
+        if isinstance(entry, str):
+            if ":" in entry:
+                yield entry
+        elif isinstance(entry, Mapping | Sequence) and id(entry) not in seen:
+            seen.add(id(entry))
+            waiting += entry.values() if isinstance(entry, Mapping) else entry
+
+
+def untrusted(who: str, name: str, remedy: str) -> EFCError:
+    """What is said of a file that names code."""
+    return EFCError(f"{who} wants to import {name[:200]!r}, which may run any code; {remedy}")
 
 
 def name_of(thing: Any) -> str:

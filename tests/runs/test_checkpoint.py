@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efc.runs.checkpoint import Checkpoints
+from efc.runs.plan import interrupted
+from support.mutate import mutations
+
+CASES = int(os.environ.get("EFC_FUZZ", "50"))
 
 
 def state(n: float) -> dict[str, torch.Tensor]:
@@ -77,6 +84,31 @@ def test_a_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, positi
     found = kept.load()
     assert found is not None
     assert same(found[0], state(1))
+
+
+def test_mutated_checkpoints(tmp_path: Path) -> None:
+    """State and note: the newest, the one before where that is damaged, never anything else."""
+    rng, kept = random.Random(19), Checkpoints(tmp_path / "p")
+    for n in (1.0, 2.0):
+        kept.save(state(n), {"runs": ["a"], "method": "sgd", "code": "c"})
+    whole = {file: file.read_bytes() for file in (tmp_path / "p").iterdir()}
+    ended = {1.0: 0, 2.0: 0}
+    for _ in range(CASES):
+        shutil.rmtree(tmp_path / "p")
+        (tmp_path / "p").mkdir()
+        for file, content in whole.items():
+            file.write_bytes(content)
+        file = rng.choice([file for file in whole if "2" in file.name])
+        file.write_bytes(next(mutations(whole[file], rng, 1)))
+        interrupted(tmp_path)
+        told: list[str] = []
+        faults = kept.faults()
+        found = Checkpoints(tmp_path / "p", told.append).load()
+        assert found is not None
+        (number,) = (n for n in ended if same(found[0], state(n)))
+        ended[number] += 1
+        assert len(told) == len(faults) == (number == 1)
+    assert all(ended.values())
 
 
 def test_both_damaged_is_as_if_there_were_none_and_a_new_one_works(tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ from efc.runs.engines import InlineEngine, Outcome, Surroundings
 from efc.runs.identity import Run
 from efc.runs.plan import Pack, expand, fitting, make_packs, place_of
 from efc.runs.session import Session
+from efc.runs.trust import Trust
 from efc.search.sweep import trial_config
 
 QUICK = {"dataset": "digits", "seeds": 2, "epochs": 2, "hidden": [10], "device": "cpu"}
 
 
 def config(**settings: Any) -> RunConfig:
-    return make_config(QUICK | settings)
+    return make_config(QUICK | settings, trust=Trust.of(settings))
 
 
 def runs_of(given: RunConfig) -> list[Run]:
@@ -77,7 +78,9 @@ def test_at_most_so_many_and_no_more_than_memory_holds() -> None:
 
 def test_remembered_activity_takes_its_part_of_the_memory() -> None:
     def runs_that_fit(method: str, **options: Any) -> int:
-        settings = runs_of(config(methods=method, seeds=1, hidden=[5000], **{method: options}))[0].settings
+        settings = runs_of(config(methods=method, seeds=1, head="least_squares", hidden=[5000], **{method: options}))[
+            0
+        ].settings
         return fitting(settings, "cpu", (60_000, 512))
 
     paper, whole, sketched = runs_that_fit("efc-paper"), runs_that_fit("efc"), runs_that_fit("efc", rank=50)
@@ -102,7 +105,7 @@ def test_an_interrupted_pack_is_formed_again(tmp_path: Path) -> None:
 
 def test_a_pack_equals_its_runs_alone_and_a_diverging_neighbour_does_no_harm() -> None:
     """Three settings together and apart; the middle one diverges to NaN and is reported as diverged."""
-    base = config(methods="efc", seeds=1)
+    base = config(methods="efc", head="least_squares", seeds=1)
     varied = trial_config(base, [{"lr": 1e-3}, {"lr": 1e30}, {"lr": 3e-3, "beta": 50.0}], 1, 2)
     runs = runs_of(replace(varied, evaluate="test"))
     together = worker.train_pack(Pack(tuple(runs), place_of(base)))

@@ -82,7 +82,7 @@ def test_a_claim_from_elsewhere_lasts_while_its_heart_beats(tmp_path: Path) -> N
         assert store.claim([run.id])
 
 
-@pytest.mark.parametrize("damage", ["torn last page", "garbage", "empty page in the middle"])
+@pytest.mark.parametrize("damage", ["torn last page", "garbage", "empty page in the middle", "header", "type"])
 def test_a_damaged_database_is_rebuilt_from_the_files(tmp_path: Path, damage: str) -> None:
     runs = [a_run(k) for k in range(40)]
     with Store(tmp_path) as store:
@@ -96,13 +96,20 @@ def test_a_damaged_database_is_rebuilt_from_the_files(tmp_path: Path, damage: st
         file.write_bytes(content[: len(content) - 1500])
     elif damage == "garbage":
         file.write_bytes(b"\0" * 100 + os.urandom(5000))
+    elif damage == "type":  # SQLite would write 1.0 as 1, and no checksum would ever be right
+        assert content.count(b"seconds real") == 1
+        file.write_bytes(content.replace(b"seconds real", b"seconds re\x8al"))
+    elif damage == "header":  # it asks for a newer version to write it: SQLite calls that read-only
+        file.write_bytes(content[:18] + b"\x09" + content[19:])
     else:
         middle = len(content) // 2 // 4096 * 4096
         file.write_bytes(content[:middle] + b"\xff" * 4096 + content[middle + 4096 :])
     told: list[str] = []
     with Store(tmp_path, told.append) as store:
         assert store.finished([run.id for run in runs]) == {run.id: a_result(k) for k, run in enumerate(runs)}
-    assert "rebuilt from runs/: 40 finished runs" in told[0]
+    assert len(told) == 1
+    assert "efc.sqlite was damaged; set aside as efc.sqlite.damaged-" in told[0]
+    assert told[0].endswith(": 40 finished runs")
     assert list(tmp_path.glob("efc.sqlite.damaged-*"))
 
 
@@ -135,7 +142,7 @@ store.save([(a_run(0), a_result(7))])
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
     for k in range(1, 2000):
-        store.save([(a_run(k), a_result(tasks=[["x" * 2000]]))])
+        store.save([(a_run(k), a_result(tasks=[["x" * 1000], ["y" * 1000]]))])
 except EFCError as problem:
     print(k, problem)
     sys.exit(2)

@@ -96,7 +96,7 @@ def test_on_the_axis_equals_one_by_one_and_the_preset_can_be_used(tmp_path: Path
     assert len(axis) == 6
     for key, value in axis.items():
         assert abs(value - one[key]) < 0.5
-    preset = yaml.safe_load((tmp_path / "axis" / "digits.yaml").read_text())["class"]["ewc"]["least_squares"]
+    preset = yaml.safe_load((tmp_path / "axis" / "digits.yaml").read_text())["class"]["ewc"]["input_compensated"]
     assert preset["settings_tried"] == 6
     assert preset["best"][0] == [preset["validation_accuracy"], preset["options"]]
     assert [score for score, _ in preset["best"]] == preset["scores"][:5]

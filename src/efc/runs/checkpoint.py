@@ -48,6 +48,22 @@ class Checkpoints:
             self._set_aside(number, found)
         return None
 
+    def faults(self) -> dict[int, str]:
+        """What is wrong with which generations; nothing is changed."""
+        found = {}
+        for number in sorted(self._number(file) for file in self.folder.glob("*.json")):
+            problem = self._read(number)
+            if isinstance(problem, str) and self._file(number, "json").exists():  # else someone alive has replaced it
+                found[number] = f"checkpoint {self._file(number, 'safetensors')} {problem}"
+        return found
+
+    def set_aside(self) -> list[str]:
+        """Rename what is damaged; returns what was."""
+        found = self.faults()
+        for number in found:
+            self._rename(number)
+        return [f"{text}; set aside as *.damaged" for text in found.values()]
+
     def remove(self) -> None:
         """The training is finished and its results are stored: nothing is needed any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -57,7 +73,7 @@ class Checkpoints:
         try:
             note = json.loads(self._file(number, "json").read_text(encoding="utf-8"))
             content = self._file(number, "safetensors").read_bytes()
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, RecursionError) as problem:
             return f"cannot be read ({type(problem).__name__})"
         if not isinstance(note, dict) or hashlib.sha256(content).hexdigest() != note.get("sha256"):
             return f"is damaged ({len(content)} bytes, checksum wrong)"
@@ -67,12 +83,15 @@ class Checkpoints:
             return f"is damaged ({problem})"
 
     def _set_aside(self, number: int, reason: str) -> None:
+        self._rename(number)
+        name = self._file(number, "safetensors")
+        self.tell(f"checkpoint {name} {reason}; set aside as {name.name}.damaged; the one before it is used")
+
+    def _rename(self, number: int) -> None:
         for kind in ("safetensors", "json"):
             file = self._file(number, kind)
             if file.exists():
                 file.replace(file.with_name(f"{file.name}.damaged"))
-        name = self._file(number, "safetensors")
-        self.tell(f"checkpoint {name} {reason}; set aside as {name.name}.damaged; the one before it is used")
 
     def _file(self, number: int, kind: str) -> Path:
         return self.folder / f"{number:06d}.{kind}"
@@ -80,4 +99,4 @@ class Checkpoints:
     @staticmethod
     def _number(file: Path) -> int:
         stem = file.name.split(".")[0]
-        return int(stem) if stem.isdigit() else 0
+        return int(stem) if stem.isdecimal() else 0

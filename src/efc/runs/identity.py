@@ -16,8 +16,10 @@ from efc.files import Json
 from efc.learners import find_learner
 from efc.runs.results import RunSettings
 
-# Whatever in the package has a part in the numbers; the command line, tables and pictures have none.
-_DETERMINES = ("core", "learners", "streams", "data", "encoders", "training", "metrics.py")
+DETERMINES = (
+    "core", "learners", "streams", "data", "encoders", "training", "metrics.py", "runs/plan.py", "runs/worker.py",
+)  # fmt: skip
+"""Whatever in the package has a part in the numbers; store, command line, tables and pictures have none."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,22 @@ def code_of(method: str) -> str:
     if ":" in method:
         file = inspect.getsourcefile(find_learner(method))
         own = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8] if file else ""
-    return "-".join(part for part in (code_version(), _package_digest(), own) if part)
+    return "-".join(part for part in (package_code(), own) if part)
+
+
+def package_code() -> str:
+    """The version of the package's own code: what :func:`code_of` begins with."""
+    return f"{code_version()}-{_package_digest()}"
 
 
 @cache
 def _package_digest() -> str:
-    root = Path(str(resources.files("efc")))
-    files = sorted(file for name in _DETERMINES for file in _sources(root / name))
+    return digest_of_code(Path(str(resources.files("efc"))))
+
+
+def digest_of_code(root: Path) -> str:
+    """Of the files of a package that determine numbers."""
+    files = sorted(file for name in DETERMINES for file in _sources(root / name))
     total = hashlib.sha256()
     for file in files:
         total.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")

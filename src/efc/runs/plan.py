@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from efc.errors import EFCError
 from efc.files import Json
 from efc.learners import Options, find_learner
 from efc.learners.head_policies import POLICIES
@@ -80,6 +81,8 @@ def _settings(config: RunConfig, row: Row, data: str, seed: int) -> RunSettings:
         batch_size=config.batch_size,
         hidden=config.hidden,
         activation=config.activation,
+        class_weight=config.class_weight,
+        stream=config.stream,
         data=data,
         method=row.method,
         head=row.head,
@@ -87,6 +90,7 @@ def _settings(config: RunConfig, row: Row, data: str, seed: int) -> RunSettings:
         options=row.options,
         code=code_of(row.method),
         seed=seed,
+        diagnose=config.diagnose,
     )
 
 
@@ -103,14 +107,15 @@ def make_packs(
     """
     left = {run.id: run for run in runs}
     packs = []
-    for ids in interrupted(checkpoints).values():
-        if all(key in left for key in ids):
-            packs.append(Pack(tuple(left.pop(key) for key in ids), place))
+    for pack in interrupted(checkpoints):
+        if pack.runs and all(key in left for key in pack.runs):
+            packs.append(Pack(tuple(left.pop(key) for key in pack.runs), place))
     groups: dict[str, list[Run]] = defaultdict(list)
     for run in left.values():
         groups[digest(_shared(run))].append(run)
     for members in groups.values():
-        size = at_most or fitting(members[0].settings, place.device, shape)
+        alone = members[0].settings.stream != "none"  # every seed draws an order of its own
+        size = 1 if alone else at_most or fitting(members[0].settings, place.device, shape)
         packs += [Pack(tuple(members[at : at + size]), place) for at in range(0, len(members), size)]
     position = {run.id: k for k, run in enumerate(runs)}
     return sorted(packs, key=lambda pack: position[pack.runs[0].id])
@@ -124,17 +129,43 @@ def _shared(run: Run) -> dict[str, Json]:
     return {key: value for key, value in plain.items() if key not in ("seed", "options")} | {"options": options}
 
 
-def interrupted(checkpoints: Path | None) -> dict[Path, list[str]]:
-    """The runs of every pack that left a checkpoint, in their order, by its folder."""
-    found = {}
+@dataclass(frozen=True)
+class Interrupted:
+    """A pack that left a checkpoint."""
+
+    folder: Path
+    runs: list[str]
+    """Their ids, in order."""
+    method: str
+    """Empty, as is ``code``, in a checkpoint of a version that did not note them."""
+    code: str
+
+
+def interrupted(checkpoints: Path | None) -> list[Interrupted]:
+    """Every pack that left a checkpoint."""
+    found = []
     for folder in sorted(checkpoints.iterdir()) if checkpoints is not None and checkpoints.is_dir() else []:
         for note in sorted(folder.glob("*.json"), reverse=True):
             try:
-                found[folder] = [str(key) for key in json.loads(note.read_text(encoding="utf-8"))["runs"]]
-            except (OSError, ValueError, KeyError, TypeError):
+                about = json.loads(note.read_text(encoding="utf-8"))
+                names = (str(about.get(name, "")) for name in ("method", "code"))
+                found.append(Interrupted(folder, [str(key) for key in about["runs"]], *names))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
             break
     return found
+
+
+def check_size(settings: RunSettings, device: str, shape: tuple[int, int]) -> None:
+    """Refuse, before anything is allocated, what cannot fit: weights, a gradient, and half of what the head keeps."""
+    sizes = (shape[1], *settings.hidden, settings.tasks * settings.classes_per_task)
+    weights = sum(a * b for a, b in pairwise(sizes))
+    needed = 4 * (2 * weights + POLICIES[settings.head].numbers_kept(sizes) // 2)
+    there = all_memory(device)
+    if needed > there:
+        net = "-".join(map(str, sizes))
+        told = f"a network {net} with the head {settings.head} needs at least {needed / 2**30:,.0f} GiB"
+        raise EFCError(f"hidden: {told}, and there are {there / 2**30:,.0f} GiB of memory; ask for narrower layers")
 
 
 def fitting(settings: RunSettings, device: str, shape: tuple[int, int]) -> int:
@@ -145,7 +176,15 @@ def fitting(settings: RunSettings, device: str, shape: tuple[int, int]) -> int:
     numbers = 12 * parameters + (24 * settings.batch_size + 3 * 1024) * sum(sizes)
     numbers += find_learner(settings.method).numbers_kept(samples, sizes, settings.options)
     numbers += POLICIES[settings.head].numbers_kept(sizes)
+    numbers += settings.tasks * parameters * settings.diagnose
     return max(1, min(1024, int(0.5 * free_memory(device) / (4 * numbers))))
+
+
+def all_memory(device: str) -> int:
+    """Bytes of the device, or of this machine, whether free or not."""
+    if device != "cpu" and torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[1])
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def free_memory(device: str) -> int:

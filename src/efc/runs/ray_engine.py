@@ -7,12 +7,16 @@ dies; it then goes on from its last checkpoint. A node that joins is used for wh
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from efc.errors import EFCError
+from efc.errors import EFCError, MissingError
 from efc.runs.engines import Engine, Outcome, Surroundings, attempt
 from efc.runs.plan import Pack
 
@@ -24,7 +28,7 @@ def _import() -> Any:
     try:
         import ray
     except ImportError:
-        raise EFCError("--engine: ray is missing; install it with: pip install 'ray[default]'") from None
+        raise MissingError("--engine", "ray", "ray") from None
     return ray
 
 
@@ -49,25 +53,53 @@ def _reach(address: str | None) -> None:
         raise EFCError(f"--ray-address: no Ray cluster at {address!r}: {problem}") from None
 
 
+def _brief(problem: Exception) -> str:
+    """The first line of what Ray says, which may go on for pages."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:300]
+
+
+@contextmanager
+def own_handlers() -> Iterator[None]:
+    """Ray sets a handler for SIGTERM that ends the process with code 1; ours comes back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class RayEngine(Engine):
     """All packs are handed to the cluster at once; it decides where and when."""
 
     slots = 1_000_000
+    grace = 10.0
+    """A shared file system shows a new file after seconds."""
 
     def __init__(self, surroundings: Surroundings, address: str | None, device: str) -> None:
         super().__init__(surroundings)
         self.ray = _import()
         if not self.ray.is_initialized():
             _reach(address)
+            if address is None and not os.environ.get("RAY_ADDRESS"):
+                surroundings.tell("Ray: no --ray-address is given; starting a cluster of this machine alone ...")
+            else:
+                surroundings.tell(f"Ray: connecting to the cluster at {address or os.environ['RAY_ADDRESS']} ...")
             try:
                 # The workers must import the same package, and what lies in the folder of the user's own method.
                 path = os.pathsep.join(
                     [str(Path(__file__).parents[2]), str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
                 )
                 environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
-                self.ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level="ERROR")
-            except (ConnectionError, RuntimeError, ValueError) as problem:
-                raise EFCError(f"--ray-address: no Ray cluster at {address!r}: {problem}") from None
+                with own_handlers():
+                    self.ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level="ERROR")
+            except Exception as problem:  # Ray has no type for a start that failed or took too long
+                if address is None:
+                    told = "name a running cluster with --ray-address, or use --engine local"
+                    raise EFCError(f"--engine: Ray could not be started here ({_brief(problem)}); {told}") from None
+                raise EFCError(f"--ray-address: no Ray cluster at {address!r}: {_brief(problem)}") from None
         self.gpus = 1 if device != "cpu" and self.ray.cluster_resources().get("GPU", 0) else 0
         # A worker stands in its node's folder, not in ours: a relative path would mean another place there.
         self.checkpoints = None if surroundings.checkpoints is None else surroundings.checkpoints.resolve()
@@ -101,6 +133,8 @@ class RayEngine(Engine):
         return ended
 
     def stop(self) -> None:
+        self.told_to_stop = time.monotonic()
+        self.surroundings.saving()
         self.halt.parent.mkdir(parents=True, exist_ok=True)
         self.halt.touch()
 

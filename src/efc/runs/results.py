@@ -5,6 +5,7 @@ On disk and on stdout they are JSON; inside the package they are these dataclass
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -12,15 +13,25 @@ from typing import Any
 import numpy as np
 
 from efc.environment import code_version
-from efc.files import Json
-from efc.learners import Options, find_learner
+from efc.files import Json, finite
+from efc.learners import Options
 from efc.metrics import Array
+from efc.runs.diagnosed import read_diagnosis, read_finding, read_further
+from efc.runs.reading import counts, flag, listed, mapping, matrix, maybe, number, numbers, over_samples, text, whole
+from efc.training.diagnosis import DIVERGED, Finding, summary
+from efc.training.examination import Diagnosis
 
-MEASURES = ("accuracy", "average_incremental", "forgetting", "bwt", "fwt")
-"""The measures of a run, as they are called in results; :mod:`efc.metrics` has their equations."""
+MEASURES = ("accuracy", "sample_accuracy", "average_incremental", "forgetting", "bwt", "fwt")
+"""The measures of a run, as they are called in results; ``efc.metrics`` has their equations."""
 Matrix = list[list[float | None]]
 """Accuracy on task j (columns) after task i (rows); None for tasks not yet met."""
+LEAST = dict.fromkeys(MEASURES, -100.0) | {"accuracy": 0.0, "sample_accuracy": 0.0, "average_incremental": 0.0}
+"""The least that a measure can be, per cent or points; the most is 100."""
 Environment = Mapping[str, str | int]
+TELLING = ("torch", "device", "python")
+"""What of an environment may change a number; seeds that differ in it are told apart."""
+DONE, SPLIT, FAILED = "done", "diverged", "failed"
+"""How a run may have ended: with numbers, with weights or answers that are not finite, or with an error."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class RunSettings:
     batch_size: int
     hidden: tuple[int, ...]
     activation: str
+    class_weight: str
     data: str
     """The checksum of the data: it stands for where and how they were found."""
     method: str
@@ -47,9 +59,15 @@ class RunSettings:
     code: str
     """The version of the code that computes the method."""
     seed: int
+    diagnose: bool = False
+    """Whether features and head are looked at when it has been trained; named only if so."""
+    stream: str = "none"
+    """How samples arrive where there are no tasks; named only if so."""
 
     def to_json(self) -> dict[str, Json]:
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        usual = {"diagnose": False, "stream": "none"}
+        every = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = {name: value for name, value in every.items() if name not in usual or value != usual[name]}
         return plain | {"hidden": list(self.hidden), "options": self.options.to_mapping()}
 
 
@@ -81,21 +99,50 @@ class RunResult:
     tasks: list[list[str]]
     """The names of each task's classes."""
     environment: Environment
-    further: dict[str, list[float]] = field(default_factory=dict)
+    warnings: list[Finding] = field(default_factory=list)
+    """What looks wrong with it."""
+    method: str = ""
+    """What the method calls itself. Who looks at results does not import it to ask; early versions do not say."""
+    further: dict[str, Json] = field(default_factory=dict)
     """What the method reports of itself, by name (``feedback_alignment``); beside the rest in JSON."""
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def status(self) -> str:
+        return SPLIT if self.diverged else DONE
 
     def to_json(self) -> dict[str, Json]:
+        """Plain JSON: what is not finite is null in it."""
         plain: dict[str, Json] = asdict(self)
         del plain["further"]
-        return plain | self.further
+        return {name: finite(value) for name, value in (plain | self.further).items()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunResult:
+        """Raises ``ValueError`` or ``KeyError`` for what cannot be the result of a run."""
         known = [item.name for item in fields(cls) if item.name != "further"]
-        given = {name: document[name] for name in known if name != "trace"}
-        given["trace"] = _epochs(document.get("trace"))  # results of early versions have none
-        further = {name: value for name, value in document.items() if name not in known}
-        return cls(**given, further=further)
+        tasks = listed(document["tasks"], lambda task: listed(task, text))
+        told = [DIVERGED] if document["diverged"] else []
+        confusion = counts(document["confusion"])
+        measures = {"sample_accuracy": over_samples(confusion), **mapping(document["metrics"])}
+        if not measures.keys() >= set(MEASURES):
+            raise ValueError(f"expected the measures {', '.join(MEASURES)}")
+        return cls(
+            metrics={name: number(value, LEAST.get(name, -math.inf), 100.0) for name, value in measures.items()},
+            accuracy_matrix=matrix(document["accuracy_matrix"], len(tasks), 0.0, 100.0),
+            confusion=confusion,
+            prediction_share=maybe(document["prediction_share"], numbers),
+            unsettled=maybe(document["unsettled"], lambda share: number(share, 0.0, 1.0)),
+            trace=_epochs(document.get("trace")),  # results of early versions have none
+            diverged=flag(document["diverged"]),
+            seconds=number(document["seconds"], 0.0),
+            tasks=tasks,
+            environment=_environment(document["environment"]),
+            warnings=listed(document["warnings"], read_finding) if "warnings" in document else told,
+            method=text(document.get("method", "")),
+            further=read_further({name: value for name, value in document.items() if name not in known}),
+            diagnosis=maybe(document.get("diagnosis"), read_diagnosis),
+        )
 
 
 @dataclass(frozen=True)
@@ -110,6 +157,14 @@ class Summary:
     def of(cls, values: Sequence[float] | Array) -> Summary:
         found = np.asarray(values, dtype=float)
         return cls(float(found.mean()), float(found.std(ddof=1)) if len(found) > 1 else 0.0, found.tolist())
+
+    @classmethod
+    def from_json(cls, value: object, seeds: int, low: float, high: float) -> Summary:
+        document = mapping(value)
+        each = numbers(document["per_seed"], low, high)
+        if len(each) != seeds:
+            raise ValueError(f"expected a value for each of {seeds} seeds, got {len(each)}")
+        return cls(number(document["mean"], low, high), number(document["std"], 0.0, high - low), each)
 
 
 @dataclass(frozen=True)
@@ -139,8 +194,22 @@ class ResultRow:
     config: Mapping[str, Json]
     """The settings of its runs, as in JSON, without the seed."""
     environment: Environment
+    """That of its first run."""
+    environments: list[Mapping[str, Json]] = field(default_factory=list)
+    """Where its runs were computed, if in places that may give other numbers: torch, device, Python, and the seeds."""
+    failed: list[int] = field(default_factory=list)
+    """Seeds that were asked for and ended in an error; the others are in ``seeds``."""
+    warnings: list[str] = field(default_factory=list)
+    """What looks wrong with its runs, a sentence for each kind."""
     further: dict[str, Json] = field(default_factory=dict)
     """As in :class:`RunResult`, one entry per seed."""
+    diagnosis: list[Diagnosis] | None = None
+    """One per seed, if asked for."""
+
+    @property
+    def status(self) -> list[str]:
+        """How each of its runs ended."""
+        return [SPLIT if seed in self.diverged else DONE for seed in self.seeds]
 
     @property
     def accuracy(self) -> Summary:
@@ -157,7 +226,13 @@ class ResultRow:
         return found
 
     @classmethod
-    def of(cls, settings: Sequence[Mapping[str, Any]], ids: Sequence[str], results: Sequence[RunResult]) -> ResultRow:
+    def of(
+        cls,
+        settings: Sequence[Mapping[str, Any]],
+        ids: Sequence[str],
+        results: Sequence[RunResult],
+        failed: Sequence[int] = (),
+    ) -> ResultRow:
         """A row of runs, given as their settings in JSON, which a store may hold of an older version."""
         first, s = results[0], settings[0]
         seeds = [int(own["seed"]) for own in settings]
@@ -165,8 +240,9 @@ class ResultRow:
         shares = [r.prediction_share for r in results if r.prediction_share is not None]
         unsettled = [r.unsettled for r in results if r.unsettled is not None]
         traces = [r.trace for r in results if r.trace is not None]
+        diagnoses = [r.diagnosis for r in results if r.diagnosis is not None]
         return cls(
-            method=find_learner(s["method"]).name,
+            method=first.method or _label(s["method"]),
             variant=options.get("variant", options.get("preset", "none")),
             head=s["head"],
             dataset=s["dataset"],
@@ -186,7 +262,11 @@ class ResultRow:
             seconds=sum(r.seconds for r in results),
             config={key: value for key, value in s.items() if key != "seed"},
             environment=first.environment,
-            further={name: [r.further[name] for r in results] for name in first.further},
+            environments=_environments(seeds, results),
+            failed=list(failed),
+            warnings=summary([r.warnings for r in results]),
+            further={name: [r.further.get(name) for r in results] for name in first.further},
+            diagnosis=diagnoses or None,
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -195,24 +275,72 @@ class ResultRow:
             value = getattr(self, item.name)
             if item.name in ("measures", "further"):
                 plain |= {name: asdict(each) if isinstance(each, Summary) else each for name, each in value.items()}
-            elif item.name == "unsettled":
-                plain["unsettled"] = None if value is None else asdict(value)
             elif item.name == "trace":
                 plain["trace"] = None if value is None else [[asdict(epoch) for epoch in run] for run in value]
+            elif item.name == "diagnosis":
+                plain["diagnosis"] = None if value is None else [asdict(one) for one in value]
             else:
-                plain[item.name] = value
-        return plain
+                plain[item.name] = asdict(value) if isinstance(value, Summary) else value
+        return plain | {"status": self.status}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ResultRow:
+        """Raises ``ValueError`` or ``KeyError`` for what cannot be a row."""
         own = [item.name for item in fields(cls) if item.name not in ("measures", "further")]
-        given = {name: document[name] for name in own if name != "trace"}
-        measures = {name: Summary(**document[name]) for name in MEASURES}
-        given["unsettled"] = None if document["unsettled"] is None else Summary(**document["unsettled"])
-        traces = document.get("trace")
-        found = None if traces is None else [_epochs(trace) or [] for trace in traces]
-        further = {name: value for name, value in document.items() if name not in own and name not in MEASURES}
-        return cls(**given, measures=measures, trace=found, further=further)
+        seeds, tasks = listed(document["seeds"], whole), listed(document["tasks"], lambda task: listed(task, text))
+        if not seeds or not tasks:
+            raise ValueError("a row has no seeds or no tasks")
+
+        def each(value: object) -> list[object]:
+            found = listed(value, lambda entry: entry)
+            if len(found) != len(seeds):
+                raise ValueError(f"expected an entry for each of {len(seeds)} seeds, got {len(found)}")
+            return found
+
+        mapping(mapping(document["config"])["options"])
+        names = ("method", "variant", "head", "dataset", "encoder", "scenario", "evaluated_on")
+        shares, traces = document["prediction_share"], document.get("trace")
+        told = [DIVERGED.text] if document["diverged"] else []
+        confusion = listed(each(document["confusion"]), counts)
+        early = {"sample_accuracy": asdict(Summary.of([*map(over_samples, confusion)]))}
+        measures = {m: Summary.from_json({**early, **document}[m], len(seeds), LEAST[m], 100.0) for m in MEASURES}
+        return cls(
+            **{name: text(document[name]) for name in names},
+            seeds=seeds,
+            runs=listed(each(document["runs"]), text),
+            tasks=tasks,
+            measures=measures,
+            accuracy_matrix=[matrix(one, len(tasks), 0.0, 100.0) for one in each(document["accuracy_matrix"])],
+            confusion=confusion,
+            prediction_share=maybe(shares, lambda value: listed(value, numbers)),
+            unsettled=maybe(document["unsettled"], lambda value: Summary.from_json(value, len(seeds), 0.0, 1.0)),
+            trace=maybe(traces, lambda value: [_epochs(trace) or [] for trace in listed(value, lambda one: one)]),
+            diverged=listed(document["diverged"], whole),
+            seconds=number(document["seconds"], 0.0),
+            config=document["config"],
+            environment=_environment(document["environment"]),
+            environments=listed(document.get("environments", []), lambda one: dict(document_of(one))),
+            failed=listed(document.get("failed", []), whole),
+            warnings=listed(document.get("warnings", told), text),
+            further=read_further(
+                {k: v for k, v in document.items() if k not in own and k not in MEASURES and k != "status"}, len(seeds)
+            ),
+            diagnosis=maybe(document.get("diagnosis"), lambda found: listed(found, read_diagnosis)),
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended in an error."""
+
+    run: str
+    dataset: str
+    scenario: str
+    method: str
+    head: str
+    seed: int
+    message: str
+    """One sentence."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +349,8 @@ class Results:
 
     rows: list[ResultRow]
     command: str = ""
+    failed: list[Failure] = field(default_factory=list)
+    """Runs that were asked for and ended in an error."""
 
     @property
     def environment(self) -> Environment:
@@ -228,12 +358,49 @@ class Results:
 
     def to_json(self) -> dict[str, Json]:
         rows = [row.to_json() for row in self.rows]
-        return {"rows": rows, "environment": self.environment, "command": self.command}
+        failed: list[Json] = [asdict(failure) for failure in self.failed]
+        return {"rows": rows, "environment": self.environment, "command": self.command, "failed": failed}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Results:
-        return cls([ResultRow.from_json(row) for row in document["rows"]], str(document.get("command", "")))
+        failed = listed(document.get("failed", []), lambda one: Failure(**document_of(one)))
+        rows = listed(document["rows"], lambda row: ResultRow.from_json(mapping(row)))
+        return cls(rows, text(document.get("command", "")), failed)
 
 
-def _epochs(trace: Sequence[Mapping[str, Any]] | None) -> list[Epoch] | None:
-    return None if trace is None else [Epoch(**entry) for entry in trace]
+def _label(method: str) -> str:
+    """What a method is usually called: the class's name in small letters where it is someone's own."""
+    return str(method).rpartition(":")[2].lower() if ":" in str(method) else str(method)
+
+
+def document_of(value: object) -> dict[str, Any]:
+    return dict(mapping(value))
+
+
+def _epochs(trace: object) -> list[Epoch] | None:
+    return maybe(trace, lambda value: listed(value, _epoch))
+
+
+def _epoch(value: object) -> Epoch:
+    entry = mapping(value)
+
+    def norms(name: str) -> list[float | None]:
+        return listed(entry[name], lambda norm: maybe(norm, number))
+
+    unsettled = maybe(entry["unsettled"], lambda share: number(share, 0.0, 1.0))
+    return Epoch(whole(entry["task"]), whole(entry["epoch"]), norms("psi"), norms("gamma"), unsettled)
+
+
+def _environment(value: object) -> Environment:
+    found = mapping(value)
+    return {name: v if isinstance(v, int) else text(v) for name, v in found.items()}
+
+
+def _environments(seeds: Sequence[int], results: Sequence[RunResult]) -> list[Mapping[str, Json]]:
+    """Which seeds were computed where; empty where it was all the same."""
+    found: dict[tuple[Json, ...], list[int]] = {}
+    for seed, result in zip(seeds, results, strict=True):
+        found.setdefault(tuple(result.environment.get(name) for name in TELLING), []).append(seed)
+    if len(found) < 2:
+        return []
+    return [dict(zip(TELLING, key, strict=True)) | {"seeds": own} for key, own in found.items()]

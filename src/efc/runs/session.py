@@ -5,6 +5,7 @@ It is handed sinks for what people and loggers want to know; it prints nothing a
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -24,14 +25,16 @@ from efc.errors import EFCError, choose
 from efc.runs.checkpoint import Checkpoints
 from efc.runs.config import RunConfig
 from efc.runs.engines import Engine, InlineEngine, Listener, Outcome, ProcessEngine, Surroundings, Tell
-from efc.runs.identity import Run
-from efc.runs.plan import Pack, Place, expand, interrupted, make_packs, place_of
-from efc.runs.results import ResultRow, Results, RunResult
-from efc.runs.store import Store
+from efc.runs.identity import Run, package_code
+from efc.runs.plan import Pack, Place, check_size, expand, interrupted, make_packs, place_of
+from efc.runs.results import Failure, ResultRow, Results, RunResult
+from efc.runs.store import ResultError, Store
 from efc.runs.worker import dataset_of, prepare
 
 ENGINES = ("local", "ray")
 POLL = 0.2
+MOST = 1024
+"""Processes, or runs of a pack."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,9 @@ class Means:
     def __post_init__(self) -> None:
         choose("--engine", self.engine, ENGINES)
         for name, value in (("--workers", self.workers), ("--pack", self.at_most)):
-            if value is not None and value < 1:
-                raise EFCError(f"{name}: must be at least 1, got {value}")
+            if value is not None and not 1 <= value <= MOST:
+                bound = "at least 1" if value < 1 else f"at most {MOST:,}"
+                raise EFCError(f"{name}: must be {bound}, got {value}")
         if not self.checkpoint_minutes > 0:
             raise EFCError(f"--checkpoint-minutes: must be above 0, got {self.checkpoint_minutes:g}")
 
@@ -69,6 +73,8 @@ class Sinks:
     """Told of every run whose result is there, by whomever and whenever it was computed; maybe more than once."""
     forgotten: Callable[[Sequence[str]], None] = lambda ids: None
     """Told of runs that will be computed again."""
+    saving: Callable[[], None] = lambda: None
+    """Told, after a signal, that a checkpoint is being written: worth waiting for."""
 
 
 class Session:
@@ -91,6 +97,7 @@ class Session:
     def __init__(self, folder: Path | None = None, means: Means | None = None, sinks: Sinks | None = None) -> None:
         self.means, self.sinks = means or Means(), sinks or Sinks()
         self.store = None if folder is None else Store(folder, self.sinks.tell)
+        self.said: list[str] = []
         self.checksums: dict[tuple[Place, str, str], str] = {}
         self._begin()
 
@@ -120,13 +127,14 @@ class Session:
 
     # -- plan --------------------------------------------------------------------------------------------------------
 
-    def plan(self, configs: Sequence[RunConfig], seeds: Sequence[int] | None = None) -> None:
+    def plan(self, configs: Sequence[RunConfig], seeds: Sequence[int] | None = None, build_all: bool = True) -> None:
         """What is there and what has to be computed; fetches and encodes data first.
 
-        Every learner is built once: a mistake in the last row must not cost the first hours.
+        Every learner is built once: a mistake in the last row must not cost the first hours. Where nothing is going to
+        be computed (``build_all`` false) it is one for each configuration.
         """
         self._begin()
-        self._clear_finished_checkpoints()
+        unlike: list[Run] = []
         for config in configs:
             place = place_of(config)
             rows = expand(config, self._checksum(config, place), seeds)
@@ -134,16 +142,45 @@ class Session:
             runs = {run.id: run for row in rows for run in row}
             known = self._finished(list(runs))
             missing = [run for key, run in runs.items() if key not in known]
+            unlike += missing
             if not missing:
                 continue
             shape = self._data(config, place).x_train.shape
+            for run in {run.settings.head: run for run in missing}.values():
+                check_size(run.settings, place.device, (shape[0], shape[1]))
             checkpoints = None if self.store is None else self.store.checkpoints
             packs = make_packs(missing, place, checkpoints, self.means.at_most, (shape[0], shape[1]))
-            described = {}
-            for pack in packs:
-                described[pack.settings.scenario] = prepare(Pack(pack.runs[:1], place)).stream.describe()
             self.packs += packs
-            self.described += described.values()
+            self.described += self._describe(packs if build_all else packs[:1])
+        self._clear_checkpoints()
+        for text in self._outdated(unlike):
+            if text not in self.said:  # a plan may be made twice
+                self.said.append(text)
+                self.tell(text)
+
+    def _describe(self, packs: Sequence[Pack]) -> list[str]:
+        """The streams, one for each scenario. A learner that cannot be built for another reason than the user's
+        mistake is left to its turn, which tells of it and lets the others go on."""
+        described = {}
+        for pack in packs:
+            with suppress_bugs():
+                described[pack.settings.scenario] = prepare(Pack(pack.runs[:1], pack.place)).describe()
+        return list(described.values())
+
+    def _outdated(self, missing: Sequence[Run]) -> list[str]:
+        """What there is of the same settings, and in what it differs."""
+        reasons: dict[tuple[str, str], int] = {}
+        for run, old in [] if self.store is None else self.store.kin(missing):
+            data = json.loads(old.settings).get("data")
+            what = f"the code of {run.settings.method} has" if old.code != run.settings.code else "the data have"
+            if old.code == run.settings.code and data == run.settings.data:
+                continue
+            key = (run.settings.method, f"{what} changed since")
+            reasons[key] = reasons.get(key, 0) + 1
+        return [
+            f"{n} stored run{'s' * (n > 1)} of {method} no longer count{'s' * (n == 1)}: {why}"
+            for (method, why), n in reasons.items()
+        ]
 
     def _data(self, config: RunConfig, place: Place) -> Dataset:
         return dataset_of(place, config.dataset, config.encoder, self.sinks.transfers)
@@ -163,12 +200,17 @@ class Session:
                 self.checksums[key] = self.store.note(name, work_out)
         return self.checksums[key]
 
-    def _clear_finished_checkpoints(self) -> None:
-        """A process killed after its results were stored leaves checkpoints that nobody needs."""
-        if self.store is not None:
-            for folder, ids in interrupted(self.store.checkpoints).items():
-                if len(self.store.finished(ids)) == len(ids):
-                    Checkpoints(folder).remove()
+    def _clear_checkpoints(self) -> None:
+        """Remove those that nobody can use: of runs that are stored, if only some of them (by a process that was killed
+        just then), and of code that has changed since, unless someone is at work with it."""
+        if self.store is None:
+            return
+        present, planned = package_code(), {run.settings.method: run.settings.code for run in self.runs}
+        for pack in interrupted(self.store.checkpoints):
+            stored = len(self.store.finished(pack.runs)) > 0
+            old = pack.code != planned.get(pack.method, pack.code) or not f"{pack.code}-".startswith(f"{present}-")
+            if (stored or old) and not self.store.claimed(pack.runs):
+                Checkpoints(pack.folder).remove()
 
     def _finished(self, ids: Sequence[str]) -> dict[str, RunResult]:
         return {} if self.store is None else self.store.finished(ids)
@@ -190,8 +232,13 @@ class Session:
                 listener = stack.enter_context(self.sinks.progress(self.packs))
                 checkpoints = None if self.store is None else self.store.checkpoints
                 every = 60 * self.means.checkpoint_minutes
-                surroundings = Surroundings(checkpoints, every, listener, self.sinks.tell)
-                self._train(stack.enter_context(make_engine(self.means, surroundings, self.packs)))
+                surroundings = Surroundings(checkpoints, every, listener, self.sinks.tell, self.sinks.saving)
+                stop = stack.enter_context(self._interruptible())
+                engine = stack.enter_context(make_engine(self.means, surroundings, self.packs))
+                stop.append(engine.stop)
+                if self.stopped:  # while the engine was started
+                    engine.stop()
+                self._train(engine)
         for run in self.runs:
             if run.id in self.results:
                 self.sinks.stored(run, self.results[run.id])
@@ -199,12 +246,11 @@ class Session:
     def _train(self, engine: Engine) -> None:
         waiting = deque(pack for pack in self.packs if not all(run.id in self.results for run in pack.runs))
         running: dict[str, Pack] = {}
-        with self._interruptible(engine):
-            while (waiting and not self.stopped) or running:
-                self._start(waiting, running, engine)
-                for outcome in engine.wait(POLL):
-                    running.pop(outcome.pack.id, None)
-                    waiting.extendleft(reversed(self._take(outcome)))
+        while (waiting and not self.stopped) or (running and not engine.late):
+            self._start(waiting, running, engine)
+            for outcome in engine.wait(POLL):
+                running.pop(outcome.pack.id, None)
+                waiting.extendleft(reversed(self._take(outcome)))
 
     def _start(self, waiting: deque[Pack], running: dict[str, Pack], engine: Engine) -> None:
         """Fill the engine's free slots with packs nobody else works on; collect what others have finished."""
@@ -233,13 +279,12 @@ class Session:
         pack = outcome.pack
         if outcome.kind == "done" and outcome.results is not None:
             pairs = list(zip(pack.runs, outcome.results, strict=True))
-            if self.store is not None:
-                self.store.save(pairs)
-                Checkpoints(self.store.checkpoints / pack.id).remove()
-            self.results |= {run.id: result for run, result in pairs}
-            for run, result in pairs:
-                self.sinks.stored(run, result)
-            return []
+            try:
+                self._keep(pack, pairs)
+            except ResultError as problem:  # a method of one's own can bring anything
+                outcome = Outcome(pack, "failed", message=str(problem))
+            else:
+                return []
         if self.store is not None:
             self.store.release(run.id for run in pack.runs)
         if outcome.kind == "too_big" and len(pack.runs) > 1:
@@ -247,43 +292,96 @@ class Session:
             return [Pack(pack.runs[:half], pack.place), Pack(pack.runs[half:], pack.place)]
         if outcome.kind != "paused":
             self.failures.append((pack, outcome.message))
+            if self.store is not None:
+                self.store.fail(pack.runs, outcome.message)
         return []
 
+    def _keep(self, pack: Pack, pairs: Sequence[tuple[Run, RunResult]]) -> None:
+        if self.store is not None:
+            self.store.save(pairs)
+            Checkpoints(self.store.checkpoints / pack.id).remove()
+        self.results |= {run.id: result for run, result in pairs}
+        for run, result in pairs:
+            self.sinks.stored(run, result)
+
     @contextmanager
-    def _interruptible(self, engine: Engine) -> Iterator[None]:
-        """Ctrl-C (or a polite kill) once: checkpoint and stop; twice: stop now."""
+    def _interruptible(self) -> Iterator[list[Callable[[], None]]]:
+        """Ctrl-C (or a polite kill) once: checkpoint and stop; twice: stop now. Yields a list of whom to tell so."""
+        told: list[Callable[[], None]] = []
+        before: dict[signal.Signals, signal._HANDLER] = {}
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self.stopped:
+                earlier = before.get(signal.Signals(number))
+                if callable(earlier):
+                    earlier(number, frame)
                 raise KeyboardInterrupt
             self.stopped = True
-            engine.stop()
+            for tell in told:
+                tell()
 
         try:
-            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+            before |= {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
         except ValueError:  # not in the main thread: signals are somebody else's business
-            yield
+            yield told
             return
         try:
-            yield
+            yield told
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     # -- collect -----------------------------------------------------------------------------------------------------
 
+    def checkpointed(self) -> int:
+        """How many of the runs asked for have no result, but a checkpoint to go on from."""
+        kept = [] if self.store is None else interrupted(self.store.checkpoints)
+        left = {run.id for run in self.runs} - self.results.keys()
+        return len(left & {key for pack in kept for key in pack.runs})
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The runs that ended in an error: why, in one sentence, by id."""
+        return {run.id: _sentence(message) for pack, message in self.failures for run in pack.runs}
+
     def complete(self, row: Sequence[Run]) -> bool:
         """Whether all runs of a row are there."""
         return all(run.id in self.results for run in row)
 
     def row(self, runs: Sequence[Run]) -> ResultRow:
-        """One row that is complete."""
-        settings = [run.settings.to_json() for run in runs]
-        return ResultRow.of(settings, [run.id for run in runs], [self.results[run.id] for run in runs])
+        """One row, of those of its runs that did not fail."""
+        there = [run for run in runs if run.id in self.results]
+        settings = [run.settings.to_json() for run in there]
+        failed = [run.seed for run in runs if run.id not in self.results]
+        return ResultRow.of(settings, [run.id for run in there], [self.results[run.id] for run in there], failed)
 
     def document(self, command: str = "") -> Results:
-        """The rows all of whose runs are there."""
-        return Results([self.row(runs) for runs in self.rows if self.complete(runs)], command)
+        """The rows all of whose runs are there or have failed, and the failures."""
+        failed = self.failed
+        ended = [runs for runs in self.rows if all(run.id in self.results or run.id in failed for run in runs)]
+        rows = [self.row(runs) for runs in ended if any(run.id in self.results for run in runs)]
+        return Results(rows, command, [_failure(run, failed[run.id]) for run in self.runs if run.id in failed])
+
+
+def _failure(run: Run, message: str) -> Failure:
+    s = run.settings
+    return Failure(run.id, s.dataset, s.scenario, s.method, s.head, s.seed, message)
+
+
+def _sentence(message: str) -> str:
+    """The first line of what an engine says of a failure; what follows is where in the code it was."""
+    return (message.splitlines() or [""])[0].strip() or "it ended without a word"
+
+
+@contextmanager
+def suppress_bugs() -> Iterator[None]:
+    """Let a user's mistake through, and nothing else that is an error."""
+    try:
+        yield
+    except EFCError:
+        raise
+    except Exception:
+        return
 
 
 def make_engine(means: Means, surroundings: Surroundings, packs: Sequence[Pack]) -> Engine:

@@ -13,13 +13,14 @@ from efc import metrics
 from efc.data import Dataset, load
 from efc.data.catalogue import Progress as DataProgress
 from efc.environment import describe_environment, pick_device
-from efc.files import Json
+from efc.files import Json, finite
 from efc.learners import find_learner
 from efc.runs.checkpoint import Checkpoints, Tell
 from efc.runs.plan import Pack, Place
 from efc.runs.results import Epoch, RunResult
-from efc.streams import Stream, split
+from efc.streams import Arrival, Stream, split
 from efc.training.loop import Effort, Progress, Training, TrainingResult
+from efc.training.streaming import StreamTraining
 
 OVERHEAD = {"epoch": 0.05, "task": 0.25}
 """What share of the time checkpoints at the end of an epoch or a task may take."""
@@ -29,7 +30,12 @@ class Keeper:
     """Decides, between two batches, whether to checkpoint and whether to stop."""
 
     def __init__(
-        self, training: Training, pack: Pack, checkpoints: Checkpoints, stop: Callable[[], bool], every: float
+        self,
+        training: Training | StreamTraining,
+        pack: Pack,
+        checkpoints: Checkpoints,
+        stop: Callable[[], bool],
+        every: float,
     ):
         self.training, self.pack, self.checkpoints, self.stop, self.every = training, pack, checkpoints, stop, every
         self.last, self.cost = time.monotonic(), 0.0
@@ -45,9 +51,10 @@ class Keeper:
 
     def keep(self) -> None:
         began = time.monotonic()
-        t = self.training
+        t, s = self.training, self.pack.settings
         runs = [run.id for run in self.pack.runs]
-        about: dict[str, Json] = {"runs": runs, "task": t.task, "epoch": t.epoch, "batch": t.batch}
+        place = {"task": t.task, "epoch": t.epoch, "batch": t.batch}
+        about: dict[str, Json] = {"runs": runs, "method": s.method, "code": s.code, **place}
         self.checkpoints.save(t.state_dict(), about)
         self.last = time.monotonic()
         self.cost = self.last - began
@@ -75,7 +82,7 @@ def train_pack(
     return results(pack, training)
 
 
-def prepare(pack: Pack) -> Training:
+def prepare(pack: Pack) -> Training | StreamTraining:
     """A pack's training, at its beginning."""
     s = pack.settings
     stream = _stream(
@@ -89,7 +96,9 @@ def prepare(pack: Pack) -> Training:
         activation=s.activation,
         device=stream.tasks[0].parts["train"].x.device,
     )
-    return Training(learner, stream, s.epochs, s.batch_size, s.evaluate)
+    if s.stream != "none":
+        return StreamTraining(learner, stream, Arrival.parse(s.stream), s.batch_size, s.evaluate)
+    return Training(learner, stream, s.epochs, s.batch_size, s.evaluate, s.class_weight, s.diagnose)
 
 
 _LOADED: dict[tuple[Place, str, str], Dataset] = {}
@@ -123,13 +132,14 @@ def _stream(
     return split(data, tasks, classes_per_task, order_seed, scenario, validation).to(pick_device(place.device))
 
 
-def results(pack: Pack, training: Training) -> list[RunResult]:
+def results(pack: Pack, training: Training | StreamTraining) -> list[RunResult]:
     """What came of every run."""
     outcome, learner, stream = training.result(), training.learner, training.stream
     further = learner.measures(stream.tasks[-1].parts["train"].x[:256])
     share = _prediction_share(outcome, stream)
     environment = describe_environment(learner.theta.device)
-    measures = _metrics(outcome)
+    measures = _metrics(outcome, sum(len(task.parts[training.part].y) for task in stream.tasks))
+    streamed: dict[str, Json] = {"stream": training.measures()} if isinstance(training, StreamTraining) else {}
     matrices = outcome.accuracy_matrix.tolist()
     return [
         RunResult(
@@ -137,13 +147,16 @@ def results(pack: Pack, training: Training) -> list[RunResult]:
             accuracy_matrix=[[None if np.isnan(a) else a for a in line] for line in matrices[k]],
             confusion=outcome.confusion[k].astype(int).tolist(),
             prediction_share=None if share is None else share[k].tolist(),
-            unsettled=None if outcome.unsettled is None else float(outcome.unsettled[k]),
+            unsettled=None if outcome.unsettled is None else _known(outcome.unsettled[k]),
             trace=None if outcome.effort is None else _trace(outcome.effort, k),
             diverged=k in outcome.diverged,
             seconds=outcome.seconds / len(pack.runs),
             tasks=[list(task.classes) for task in stream.tasks],
             environment=environment,
-            further={name: values[k].tolist() for name, values in further.items()},
+            warnings=outcome.findings[k],
+            method=learner.name,
+            further={name: finite(values[k].tolist()) for name, values in further.items()} | streamed,
+            diagnosis=None if outcome.diagnoses is None else outcome.diagnoses[k],
         )
         for k in range(len(pack.runs))
     ]
@@ -158,15 +171,20 @@ def _trace(effort: Effort, k: int) -> list[Epoch]:
     ]
 
 
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
 def _brief(value: float) -> float | None:
     """Five significant digits."""
     return float(f"{value:.5g}") if np.isfinite(value) else None
 
 
-def _metrics(outcome: TrainingResult) -> dict[str, metrics.Array]:
+def _metrics(outcome: TrainingResult, samples: int) -> dict[str, metrics.Array]:
     A = outcome.accuracy_matrix
     return {
         "accuracy": metrics.final_accuracy(A),
+        "sample_accuracy": metrics.sample_accuracy(outcome.confusion, samples),
         "average_incremental": metrics.average_incremental_accuracy(A),
         "forgetting": metrics.forgetting(A),
         "bwt": metrics.backward_transfer(A),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from efc.errors import EFCError
+from efc.errors import EFCError, MissingError
 from efc.search.samplers import Scorer, Tried
 from efc.search.space import Axis, Space, bounds, is_choice
 
@@ -21,7 +21,7 @@ def optuna_search(space: Space, trials: int, epochs: int, score: Scorer, storage
     try:
         import optuna
     except ImportError:
-        raise EFCError("--sampler: optuna is missing; install it with: pip install optuna") from None
+        raise MissingError("--sampler", "optuna", "optuna") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         study = optuna.create_study(
@@ -37,8 +37,8 @@ def optuna_search(space: Space, trials: int, epochs: int, score: Scorer, storage
     states = optuna.trial.TrialState
     for left in study.get_trials(states=(states.RUNNING,)):
         study.tell(left.number, state=states.FAIL)  # asked for by a process that is gone
-    while (missing := trials - len(study.get_trials(states=(states.COMPLETE, states.PRUNED)))) > 0:
-        _batch(study, space, min(BATCH, missing), epochs, score)
+    while (lacking := trials - len(study.get_trials(states=(states.COMPLETE, states.PRUNED)))) > 0:
+        _batch(study, space, min(BATCH, lacking), epochs, score)
     ended = study.get_trials(states=(states.COMPLETE, states.PRUNED))
     return [(t.value if t.value is not None else _last(t), dict(t.params)) for t in ended]
 

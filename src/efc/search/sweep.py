@@ -17,6 +17,9 @@ from efc.search.space import Setting, Space, space_of
 FIRST_SEED = 100
 """Trials use other seeds than results do."""
 
+MOST_TRIALS = 10_000
+"""Settings, or seeds of one, that a search may have."""
+
 
 class UnfinishedError(Exception):
     """A search that was interrupted, or whose trials failed; the session says which."""
@@ -44,10 +47,12 @@ class Budget:
 
     def __post_init__(self) -> None:
         choose("--sampler", self.sampler, SAMPLERS)
-        named = (("--trials", self.trials), ("--seeds", self.seeds), ("--final-seeds", self.final_seeds))
-        for name, value in named:
-            if value < 1:
-                raise EFCError(f"{name}: must be at least 1, got {value}")
+        named = (("trials", 1), ("seeds", 1), ("final_seeds", 1), ("finalists", 0))
+        for name, least in named:
+            value = getattr(self, name)
+            if not least <= value <= MOST_TRIALS:
+                bound = f"at least {least}" if value < least else f"at most {MOST_TRIALS:,}"
+                raise EFCError(f"--{name.replace('_', '-')}: must be {bound}, got {value}")
 
     def describe(self) -> str:
         """For the preset file."""
