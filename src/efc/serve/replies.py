@@ -1,0 +1,48 @@
+"""Answers as JSON, and requests that are not answered as they were meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from efc.errors import EFCError, visible
+from efc.serve.journal import NoRoomError
+from efc.serve.learning import BrokenError
+
+LONGEST = 500
+"""Characters of a sentence."""
+
+
+class RefusedError(Exception):
+    """A request that is refused: the status and one sentence."""
+
+    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
+
+
+def reply(content: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A document."""
+    return Response(json.dumps(content, allow_nan=False).encode(), status, headers, "application/json")
+
+
+def refusal(problem: Exception) -> Response:
+    """What a client is told of what went wrong with its request."""
+    if isinstance(problem, RefusedError):
+        return _error(problem.status, problem.sentence, problem.headers)
+    if isinstance(problem, NoRoomError | BrokenError):
+        return _error(503, str(problem), {"retry-after": "10"})
+    if isinstance(problem, EFCError):
+        return _error(400, str(problem))
+    if isinstance(problem, HTTPException):
+        told = {404: "there is no such address", 405: "this address does not take that method"}
+        sentence = f"{told.get(problem.status_code, problem.detail)}; /docs lists what there is"
+        return _error(problem.status_code, sentence, problem.headers)
+    return _error(500, "the service has made a mistake; its log says which")
+
+
+def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return reply({"error": visible(sentence, keep="")[:LONGEST]}, status, headers)

@@ -1,0 +1,163 @@
+"""What each address answers: JSON in, JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import TYPE_CHECKING, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from efc.files import Json
+from efc.serve.journal import Record
+from efc.serve.learning import QueueFullError
+from efc.serve.metrics import Traffic, exposition
+from efc.serve.openapi import describe, docs_page
+from efc.serve.replies import RefusedError, reply
+from efc.serve.samples import Inputs, Label, inputs_of, labels_of, parsed
+from efc.serve.service import Service
+
+if TYPE_CHECKING:
+    from efc.serve.answers import Answers
+
+FEW = 32
+"""Samples that are answered at once; more are answered in a thread, so that others need not wait."""
+TYPES = {
+    "html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml", "png": "image/png", "ico": "image/x-icon", "webmanifest": "application/manifest+json",
+    "json": "application/json", "woff2": "font/woff2",
+}  # fmt: skip
+STATIC = files("efc.serve") / "static"
+
+
+class Routes:
+    """The routes of a service."""
+
+    def __init__(self, service: Service, traffic: Traffic) -> None:
+        self.service, self.traffic, self.limits = service, traffic, service.settings.limits
+        self.threads = asyncio.Semaphore(2)
+
+    def all(self) -> list[BaseRoute]:
+        """Addresses and what answers them."""
+        found: list[BaseRoute] = [
+            Route("/", self.page, methods=["GET"]),
+            Route("/static/{name}", self.static, methods=["GET"]),
+            Route("/predict", self.predict, methods=["POST"]),
+            Route("/learn", self.learn, methods=["POST"]),
+            Route("/state", self.state, methods=["GET"]),
+            Route("/history", self.history, methods=["GET"]),
+            Route("/snapshot", self.snapshot, methods=["POST"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+            Route("/docs", self.docs, methods=["GET"]),
+        ]
+        if self.service.lessons is not None:
+            found.append(Route("/demo/lesson", self.lesson, methods=["POST"]))
+        return found
+
+    async def predict(self, request: Request) -> Response:
+        x = inputs_of(await self._json(request), self.service.features, self.limits)
+        view = self.service.teacher.view
+        found = await self._answered(view.pupil, x)
+        found |= {"classes": list(view.pupil.classes), "seen": view.pupil.seen}
+        if view.beside is not None:
+            assert self.service.beside is not None
+            found["beside"] = {"method": self.service.beside.method} | await self._answered(view.beside, x)
+        return reply(found)
+
+    async def _answered(self, answers: Answers, x: Inputs) -> dict[str, Json]:
+        if len(x) <= FEW:
+            p = answers.probabilities(x)
+        else:
+            async with self.threads:
+                p = await asyncio.to_thread(answers.probabilities, x)
+        return {"labels": answers.labels(p), "probabilities": p.tolist()}
+
+    async def learn(self, request: Request) -> Response:
+        body = await self._json(request)
+        x = inputs_of(body, self.service.features, self.limits)
+        return await self._taught(request, x, labels_of(body, len(x)))
+
+    async def lesson(self, request: Request) -> Response:
+        assert self.service.lessons is not None
+        x, labels = self.service.lessons.asked(await self._json(request))
+        return await self._taught(request, x, labels)
+
+    async def _taught(self, request: Request, x: Inputs, labels: list[Label]) -> Response:
+        self.service.admit(labels)
+        waits = request.query_params.get("wait", "0") not in ("0", "false", "")
+        accepted, accept = _awaited()
+        learned, know = _awaited() if waits else (None, None)
+        try:
+            self.service.teacher.submit(x, labels, accept, know)
+        except QueueFullError:
+            told = f"the queue of {self.service.settings.queue} samples is full; try again later"
+            raise RefusedError(429, told, {"retry-after": "1"}) from None
+        record = cast(Record, await accepted)
+        if learned is not None:
+            await learned
+        found = {"accepted": len(labels), "sequence": record.sequence, "queued": self.service.teacher.queued}
+        return reply(found, 202)
+
+    async def state(self, request: Request) -> Response:
+        return reply(self.service.state())
+
+    async def history(self, request: Request) -> Response:
+        return reply(self.service.history())
+
+    async def snapshot(self, request: Request) -> Response:
+        written, tell = _awaited()
+        self.service.teacher.ask_snapshot(tell)
+        return reply(cast("dict[str, Json]", await written))
+
+    async def metrics(self, request: Request) -> Response:
+        text = exposition(self.service.state(), self.traffic)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def openapi(self, request: Request) -> Response:
+        return reply(describe(self.service.features, self.limits, self.service.lessons is not None))
+
+    async def docs(self, request: Request) -> Response:
+        about = describe(self.service.features, self.limits, self.service.lessons is not None)
+        return Response(docs_page(about), media_type=TYPES["html"])
+
+    async def page(self, request: Request) -> Response:
+        return _file("index.html")
+
+    async def static(self, request: Request) -> Response:
+        return _file(request.path_params["name"])
+
+    async def _json(self, request: Request) -> Mapping[str, object]:
+        return parsed(await request.body())
+
+
+def _file(name: str) -> Response:
+    """One of the page's files; nothing else is reached by any name."""
+    kind = TYPES.get(name.rpartition(".")[2])
+    found = {entry.name: entry for entry in STATIC.iterdir()}.get(name)
+    if kind is None or found is None or not found.is_file():
+        raise RefusedError(404, "there is no such page")
+    return Response(found.read_bytes(), media_type=kind)
+
+
+def _awaited() -> tuple[asyncio.Future[object], Callable[[object], None]]:
+    """A future of this loop, and what another thread sets it with."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+
+    def settle(found: object) -> None:
+        if future.done():  # nobody waits any more
+            return
+        if isinstance(found, Exception):
+            future.set_exception(found)
+        else:
+            future.set_result(found)
+
+    def tell(found: object) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, found)
+
+    return future, tell
