@@ -109,7 +109,18 @@ def _natural(method: str, head: str) -> Line:
     return Line(label, method, head, f"{method}-natural", changes, CLASS)
 
 
-DEFAULT = Line(f"EFC, default options, {TOLD[EFC.shipped_head]}", "efc", EFC.shipped_head, tuned=False)
+def _default(method: str, name: str, scenarios: tuple[str, ...] = CLASS) -> Line:
+    """As without any search: standardised inputs, the head that is shipped."""
+    head = EFC.shipped_head
+    return Line(f"{name}, default options, {TOLD[head]}", method, head, scenarios=scenarios, tuned=False)
+
+
+DEFAULT = _default("efc", "EFC", BOTH)
+UNTUNED = Line(
+    f"EFC, untuned, {TOLD['least_squares']}", "efc", "least_squares",
+    changes={"inputs": "raw", "drift": "trusted", "skip": "off", "readout": "regression"}, tuned=False,
+)  # fmt: skip
+"""The same rate, pull and beta in the other lines' circumstances: raw inputs, and a head that is trained."""
 FOLLOWED = {"sgd": "SGD", "ewc": "EWC", "mas": "MAS", "efc-paper": PAPERS}
 LINES = [
     Line("JOINT (upper bound)", "joint", "random"),
@@ -121,6 +132,9 @@ LINES = [
     *_lines(REMEMBERING, "input_compensated", CLASS),
     *(_natural(method, head) for method in ("efc", "activity") for head in ("zero", "least_squares")),
     DEFAULT,
+    _default("activity", "activity"),
+    _default("frozen", "first task, then frozen"),
+    UNTUNED,
     _part("gamma off", beta=0.0),
     _part("pull off", pull=0.0),
     *_lines(PLAIN | {"frozen": "first task, then frozen"}, "zero"),

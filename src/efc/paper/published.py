@@ -28,7 +28,7 @@ PAPER: dict[tuple[str, str, str], tuple[float, float]] = {
 
 def reported(row: ResultRow) -> tuple[float, float] | None:
     """What the paper reports for the method of a results row, if it has it."""
-    if row.variant not in ("none", "paper"):
+    if row.variant not in ("none", "paper") or "stream" in row.config:
         return None
     name = f"{row.method}-paper" if row.variant == "paper" else row.method
     return PAPER.get((row.dataset, row.scenario, name))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from efc.errors import EFCError, choose
-from efc.files import Json
+from efc.files import Json, to_csv
 from efc.learners import find_learner
 from efc.paper.lines import BOTH, COLUMNS, Line
 from efc.paper.published import PAPER
@@ -185,13 +183,11 @@ class PaperTable:
 
     def to_csv(self) -> str:
         """One line per cell."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         names = ("line", "column", "scenario", "accuracy", "std", "forgetting", "unsettled", "seconds", "paper")
-        writer.writerow(names)
+        rows: list[list[object]] = [list(names)]
         for c in self.cells:
             unsettled = "" if c.unsettled is None else f"{c.unsettled.mean:.5f}"
             paper = "" if c.paper is None else c.paper[0]
             numbers = [f"{c.accuracy.mean:.2f}", f"{c.accuracy.std:.2f}", f"{c.forgetting.mean:.2f}"]
-            writer.writerow([c.line, c.column, c.scenario, *numbers, unsettled, f"{c.seconds:.1f}", paper])
-        return out.getvalue()
+            rows.append([c.line, c.column, c.scenario, *numbers, unsettled, f"{c.seconds:.1f}", paper])
+        return to_csv(rows)
