@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from efc.loggers.base import missing, title
+from efc.loggers.base import title
 from efc.runs.identity import Run
 from support.logs import by_hand
 
@@ -21,8 +21,3 @@ def test_a_class_of_ones_own_goes_by_its_name_and_a_long_title_keeps_its_end() -
     assert len(long) == 120
     assert long.endswith("-class-ewc-random-seed0")
     assert re.fullmatch(r"[\w.@+-]+", long)
-
-
-def test_what_is_missing_is_told_with_its_remedy() -> None:
-    said = str(missing("wandb", "wandb"))
-    assert said == "--log: wandb is missing; install it with: pip install 'equilibrium-fisher-control[wandb]'"

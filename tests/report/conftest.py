@@ -28,7 +28,9 @@ def document() -> dict[str, Any]:
         methods=["efc", "sgd"], head=["least_squares", "analytic"], scenario=["class", "domain"],
         seeds=3, epochs=1, hidden=[16],
     )  # fmt: skip
-    return found | {"command": "efc run --methods efc,sgd --seeds 3 --set 'efc.beta=0.1'"}
+    scenarios = ["class", "domain"]  # as the page has them: the best of each scenario first
+    rows = sorted(found["rows"], key=lambda row: (scenarios.index(row["scenario"]), -row["accuracy"]["mean"]))
+    return found | {"rows": rows, "command": "efc run --methods efc,sgd --seeds 3 --set 'efc.beta=0.1'"}
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +81,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # a loaded machine is slow
         page.on("console", lambda message: complain(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complain(str(error)))
         page.on("request", lambda request: requested(request.url))

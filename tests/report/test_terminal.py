@@ -39,7 +39,9 @@ def test_in_a_file_there_are_plain_lines(tmp_path: Path) -> None:
     assert done.returncode == 0, text
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
     lines = [line for line in text.splitlines() if "learned" in line]
-    assert re.fullmatch(r"digits: sgd \(random, class\), 1 runs: task 1/5 learned; 10 %, about \d+ s left", lines[0])
+    assert re.fullmatch(
+        r"digits: sgd \(input_compensated, class\), 1 runs: task 1/5 learned; 10 %, about \d+ s left", lines[0]
+    )
     assert lines[-1].endswith("task 5/5 learned; 100 %")
     assert len(lines) == 10
     assert max(map(len, text.splitlines())) <= 120

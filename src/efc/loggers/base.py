@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from efc.errors import EFCError
 from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
@@ -45,12 +44,6 @@ class Logger(ABC):
     def close(self) -> None:
         """Let go of everything."""
         return None
-
-
-def missing(name: str, extra: str) -> EFCError:
-    """What to do about a package that is not there."""
-    install = f"pip install 'equilibrium-fisher-control[{extra}]'"
-    return EFCError(f"--log: {name} is missing; install it with: {install}")
 
 
 def title(run: Run) -> str:

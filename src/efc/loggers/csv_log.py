@@ -1,13 +1,17 @@
-"""``logs/csv/metrics.csv``, one line per number, and ``params.csv``, one per setting."""
+"""``logs/csv/metrics.csv``, one line per number, and ``params.csv``, one per setting.
+
+A row is a line of the file, whatever is in its names (`efc.files.to_csv`); so what is there of a run can be told, and
+taken away, line by line, and what is no row of ours is passed over.
+"""
 
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from efc.files import make_folder, write_atomically
+from efc.files import make_folder, to_csv, write_atomically
 from efc.loggers.base import Logger
 from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
@@ -29,7 +33,7 @@ class CsvLogger(Logger):
         self.metrics, self.params = place / "metrics.csv", place / "params.csv"
         for file, names in ((self.metrics, METRICS), (self.params, PARAMS)):
             if not file.exists():
-                write_atomically(file, _lines([names]))
+                write_atomically(file, to_csv([names]))
         self._start()
 
     def _start(self) -> None:
@@ -45,7 +49,7 @@ class CsvLogger(Logger):
                 new = source.read()
             ended = new[: new.rfind(b"\n") + 1]  # a line that was cut off does not count
             self.read_to[file] += len(ended)
-            for line in csv.reader(ended.decode().splitlines()):
+            for line in map(_row, ended.split(b"\n")):
                 self.met.add(line[0])
                 if len(line) == len(METRICS) and line[-3] == LAST:
                     self.whole.add(line[0])
@@ -56,20 +60,25 @@ class CsvLogger(Logger):
         if run not in self.met:
             return
         for file in self.read_to:
-            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-            write_atomically(file, "".join(line for line in lines if not line.startswith(f"{run},")))
+            head, *lines = file.read_bytes().split(b"\n")
+            kept = [line for line in lines if _row(line)[0] not in ("", run)]
+            write_atomically(file, b"".join(line + b"\n" for line in (head, *kept)))
         self._start()
 
     def write(self, run: Run, parameters: Parameters, values: Sequence[Value]) -> None:
         place = [run.id, *(getattr(run.settings, name) for name in PLACE[1:])]
-        _append(self.params, _lines([run.id, name, value] for name, value in parameters.items()))
-        _append(self.metrics, _lines([*place, v.name, v.step, v.value] for v in values))
+        _append(self.params, to_csv([run.id, name, value] for name, value in parameters.items()))
+        _append(self.metrics, to_csv([*place, v.name, v.step, v.value] for v in values))
 
 
-def _lines(rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+def _row(line: bytes) -> list[str]:
+    """The cells of a line; a single empty one if it is no row of a run."""
+    if not re.match(rb"[0-9a-f]{16},", line):
+        return [""]
+    try:
+        return next(csv.reader([line.decode("utf-8", "replace")]))
+    except csv.Error:
+        return [""]
 
 
 def _append(file: Path, text: str) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from efc.errors import MissingError
 from efc.files import make_folder
-from efc.loggers.base import Logger, missing, title
+from efc.loggers.base import Logger, title
 from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
@@ -37,7 +38,7 @@ class MlflowLogger(Logger):
                 import alembic  # noqa: F401
                 import sqlalchemy  # noqa: F401
         except ImportError:
-            raise missing("mlflow", "mlflow") from None
+            raise MissingError("--log", "mlflow", "mlflow") from None
 
     def __init__(self, folder: Path) -> None:
         from mlflow.tracking import MlflowClient

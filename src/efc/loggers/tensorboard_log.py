@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from efc.errors import MissingError
 from efc.files import make_folder
-from efc.loggers.base import Logger, missing, title
+from efc.loggers.base import Logger, title
 from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
@@ -22,7 +23,7 @@ class TensorBoardLogger(Logger):
         try:
             import torch.utils.tensorboard  # noqa: F401
         except ImportError:
-            raise missing("tensorboard", "tensorboard") from None
+            raise MissingError("--log", "tensorboard", "tensorboard") from None
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.aside = make_folder(folder / "tensorboard", "--out"), folder / ".tensorboard"

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from efc.errors import MissingError
 from efc.files import make_folder
-from efc.loggers.base import Logger, missing, title
+from efc.loggers.base import Logger, title
 from efc.loggers.values import Parameters, Value
 from efc.runs.identity import Run
 
@@ -29,7 +30,7 @@ class WandbLogger(Logger):
         try:
             import wandb  # noqa: F401
         except ImportError:
-            raise missing("wandb", "wandb") from None
+            raise MissingError("--log", "wandb", "wandb") from None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()

@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 from efc.errors import EFCError, choose
 from efc.metrics import Array
 from efc.report.course import Course, Curves, course
+from efc.report.diagnosed import Diagnosed, diagnosed, mean
 from efc.report.labels import LabelledRow, labelled, method_label
-from efc.report.style import COLOURS, LINES, MARKERS, new_figure
+from efc.report.prequential import prequential
+from efc.report.streamed import matrix_rows, setting
+from efc.report.style import COLOURS, LINES, MARKERS, new_figure, plain, save
 from efc.runs.results import Results
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-KINDS = ("matrix", "curves", "confusion", "effort")
+KINDS = ("matrix", "curves", "confusion", "effort", "diagnosis", "prequential")
 FORMATS = ("pdf", "svg", "png")
 WIDTHS = {"column": 3.4, "page": 7.0}
 """Inches: one column of a paper with two, and both."""
@@ -31,12 +36,18 @@ PANEL = 1.62
 MOST_ROWS = 60
 MOST_COURSES = 9
 """Rows of which the course of control can be drawn: each takes several panels."""
+PAGE = 9.2
+"""Inches of height that a page has."""
+MOST_DIAGNOSED = 20
 FONT = 7
 
 
-def draw(results: Results, kind: str, width: str = "column") -> Figure:
-    """A figure of results."""
+def draw(results: Results, kind: str, width: str | None = None) -> Figure:
+    """A figure of results; without a width as narrow as fits a page."""
     choose("--kind", kind, KINDS)
+    if width is None:
+        figure = draw(results, kind, "column")
+        return figure if figure.get_figheight() <= PAGE else draw(results, kind, "page")
     choose("--width", width, WIDTHS)
     rows = labelled(results.rows)
     if len(rows) > MOST_ROWS:
@@ -46,9 +57,13 @@ def draw(results: Results, kind: str, width: str = "column") -> Figure:
         return _curves(rows, inches)
     if kind == "effort":
         return _efforts(rows, inches)
+    if kind == "prequential":
+        return prequential(rows, inches)
+    if kind == "diagnosis":
+        return _diagnoses(rows, inches)
     if kind == "matrix":
         return _heat_maps(rows, [_mean_matrix(row) for row in rows], [_task_names(row) for row in rows], inches,
-                          ("tested on task", "after task"), "accuracy, %")  # fmt: skip
+                          ("tested on task", matrix_rows(rows)), "accuracy, %")  # fmt: skip
     shares = [_confusion(row) for row in rows]
     return _heat_maps(rows, shares, [_class_names(row) for row in rows], inches, ("answered", "shown"), "answers, %")
 
@@ -67,22 +82,23 @@ def accuracy_matrices(results: Results, path: Path) -> None:
         for (i, j), value in np.ndenumerate(A):
             if not np.isnan(value):
                 axis.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=8, color="w" if value < 60 else "k")
-        names = [" ".join(task) if len(" ".join(task)) <= 5 else str(k + 1) for k, task in enumerate(row.tasks)]
+        told = [" ".join(task) for task in row.tasks]
+        names = [plain(name) if len(name) <= 5 else str(k + 1) for k, name in enumerate(told)]
         axis.set_xticks(range(len(names)), names, fontsize=8)
         axis.set_yticks(range(len(names)), names, fontsize=8)
         accuracy = row.accuracy
         axis.set_title(
-            f"{method_label(row)}, {row.head.replace('_', '-')} head, {row.scenario}-IL\n"
+            f"{plain(method_label(row), 60)}, {row.head.replace('_', '-')} head, {setting(row)}\n"
             f"{accuracy.mean:.1f} ± {accuracy.std:.1f} %",
             fontsize=9,
         )
         axis.set_xlabel("tested on", fontsize=8)
-        axis.set_ylabel("after learning", fontsize=8)
+        axis.set_ylabel(matrix_rows([row]), fontsize=8)
     for axis in axes.flat[len(rows) :]:
         axis.set_axis_off()
     if image is not None:
         figure.colorbar(image, ax=axes, label="accuracy, %", shrink=min(0.7, 1.4 / lines), aspect=25)
-    figure.savefig(path, dpi=150)
+    save(figure, path, dpi=150)
 
 
 def _curves(rows: Sequence[LabelledRow], width: float) -> Figure:
@@ -101,11 +117,12 @@ def _curves(rows: Sequence[LabelledRow], width: float) -> Figure:
     axes = figure.subplots(down, across, squeeze=False)
     lines: dict[str, Line2D] = {}
     for axis, (title, members) in zip(axes.flat, groups.items(), strict=False):
-        for row in members:
+        for place, row in enumerate(members):
+            aside = min(0.24, 0.05 * len(members)) * (place / max(1, len(members) - 1) - 0.5)  # curves may coincide
             A = np.array(row.accuracy_matrix, dtype=float)
             each = np.nanmean(A, axis=2)
             m, h = methods.index(f"{method_label(row)} {row.differs}"), heads.index(row.head)
-            x, mean = np.arange(1, each.shape[1] + 1), each.mean(0)
+            x, mean = np.arange(1, each.shape[1] + 1) + aside, each.mean(0)
             style = {"color": COLOURS[m % len(COLOURS)], "linestyle": LINES[h % len(LINES)]}
             (line,) = axis.plot(x, mean, marker=MARKERS[m % len(MARKERS)], markersize=3, linewidth=1, **style)
             if len(each) > 1:
@@ -135,6 +152,9 @@ def _heat_maps(
     """One heat map per row, and one colour bar for all; numbers in the cells where they can be read."""
     across = min(len(rows), int(width / PANEL))
     down = math.ceil(len(rows) / across)
+    while width > 5 and down * ((width - 0.45) / max(across, 2) + 0.32) > PAGE:  # smaller, but on one page
+        across += 1
+        down = math.ceil(len(rows) / across)
     panel = (width - 0.45) / max(across, 2)
     figure = new_figure((width, down * (panel + 0.32)))
     axes = figure.subplots(down, across, squeeze=False)
@@ -149,13 +169,13 @@ def _heat_maps(
                     colour = "w" if value < 55 else "k"
                     axis.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=size, color=colour)
         kept = range(0, n, math.ceil(n / 10))
-        texts = [_short(labels[k], 8) for k in kept]
+        texts = [plain(labels[k], 8) for k in kept]
         slanted = sum(map(len, texts)) * 0.06 > panel * 0.7
         axis.set_xticks(kept, texts, rotation=90 if slanted else 0)
         axis.set_yticks(kept, texts)
         accuracy = row.accuracy
         spread = f" ± {accuracy.std:.1f}" if len(row.seeds) > 1 else ""
-        title = [_short(_label(row), 28), f"{_short(_group(row), 20)}: {accuracy.mean:.1f}{spread}"]
+        title = [_label(row, 28), f"{_group(row, 20)}: {accuracy.mean:.1f}{spread}"]
         axis.set_title("\n".join(title), fontsize=FONT - 1)
         _style(axis, *titles)
     _hide_rest(axes, len(rows))
@@ -188,7 +208,7 @@ def _efforts(rows: Sequence[LabelledRow], width: float) -> Figure:
         top = k // across * panels
         own = axes[top : top + len(path.layers) + 1, k % across]
         lines |= _effort(list(own), row, path)
-        title = f"{_short(_label(row), 28 if across > 1 else 40)}\n{_short(_group(row), 40)}"
+        title = f"{_label(row, 28 if across > 1 else 40)}\n{_group(row, 40)}"
         own[0].set_title(title, fontsize=FONT - 1, pad=10)
     figure.align_ylabels()
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=2, fontsize=FONT - 1, frameon=False)
@@ -218,12 +238,73 @@ def _effort(axes: Sequence[Axes], row: LabelledRow, path: Course) -> dict[str, L
         axis.tick_params(which="minor", width=0.3, length=1, labelleft=False)
         axis.grid(linewidth=0.3, axis="y")
     edges = [0.5, *path.borders, len(path.at) + 0.5]
-    names = [_short(name, 8) for name in _task_names(row)]
+    names = [plain(name, 8) for name in _task_names(row)]
     every = math.ceil(sum(map(len, names)) / 40)
     for t in range(0, len(names), every):
         place = (edges[t] + edges[t + 1]) / 2
         axes[0].text(place, 1.03, names[t], transform=axes[0].get_xaxis_transform(), ha="center", fontsize=FONT - 2)
     return lines
+
+
+def _diagnoses(rows: Sequence[LabelledRow], width: float) -> Figure:
+    """For every row with features: own accuracy, what the head loses of the oracle's, and the drift by task."""
+    found = [(row, seen) for row in rows if (seen := diagnosed(row)) is not None]
+    if not found:
+        raise EFCError("--kind: 'diagnosis' shows what efc run --diagnose finds, and no run here was diagnosed")
+    if len(found) > MOST_DIAGNOSED:
+        raise EFCError(f"--kind: diagnosis of {len(found)} rows is too much (at most {MOST_DIAGNOSED}); use --where")
+    beside = width > 5
+    bars, legend = 0.3 * len(found) + 0.55, 0.3
+    figure = new_figure((width, (max(bars, 1.9) if beside else bars + 1.6) + legend))
+    shape = {"width_ratios": [1.5, 1]} if beside else {"height_ratios": [bars, 1.6]}
+    above, below = figure.subplots(*((1, 2) if beside else (2, 1)), gridspec_kw=shape)
+    lines = [*_lost(above, found), *_drifts(below, found)]
+    figure.legend(handles=lines, loc="outside lower center", ncols=6 if beside else 3, fontsize=FONT - 1, frameon=False)
+    return figure
+
+
+def _lost(axis: Axes, found: Sequence[tuple[LabelledRow, Diagnosed]]) -> list[Artist | BarContainer]:
+    """A bar per row: its own accuracy, and behind it what the oracle has more, or less, with the points in numbers."""
+    several = len({_group(row) for row, _ in found}) > 1
+    least = min(float(min(seen.accuracy.mean(), seen.oracle.mean())) for _, seen in found)
+    floor = 10 * math.floor((least - 5) / 10) if least > 55 else 0
+    handles: list[Artist | BarContainer] = []
+    for k, (_, seen) in enumerate(found):
+        own, best = float(seen.accuracy.mean()), float(seen.oracle.mean())
+        mine = axis.barh(k, own - floor, 0.62, left=floor, color=COLOURS[k % len(COLOURS)])
+        gap = axis.barh(k, best - own, 0.62, left=own, color="none", edgecolor="0.25", hatch="/////", linewidth=0.6)
+        (mark,) = axis.plot([best, best], [k - 0.4, k + 0.4], color="k", linewidth=1.4)
+        said = f"lost {best - own:.1f}".replace("-", "\N{MINUS SIGN}")
+        axis.text(max(own, best) + 0.012 * (100 - floor), k, said, va="center", fontsize=FONT - 1)
+        axis.text(floor + 0.02 * (100 - floor), k, f"{own:.1f}", va="center", fontsize=FONT - 1, color="w")
+        handles = handles or [mine, mark, gap]
+    for handle, name in zip(handles, ("own accuracy", "oracle", "lost in the head"), strict=True):
+        handle.set_label(name)
+    labels = [_label(row, 24) + (f"\n{_group(row, 24)}" if several else "") for row, _ in found]
+    axis.set_yticks(range(len(found)), labels)
+    axis.set_ylim(len(found) - 0.4, -0.6)
+    axis.set_xlim(floor, 100 + 0.22 * (100 - floor))
+    _style(axis, "accuracy, %", "")
+    return handles
+
+
+def _drifts(axis: Axes, found: Sequence[tuple[LabelledRow, Diagnosed]]) -> list[Artist | BarContainer]:
+    """By task, how far its features have moved since, and how much of this no linear map explains."""
+    handles: list[Artist | BarContainer] = []
+    for k, (_, seen) in enumerate(found):
+        x, colour = np.arange(1, seen.drift.shape[1] + 1), COLOURS[k % len(COLOURS)]
+        marker = MARKERS[k % len(MARKERS)]
+        (whole,) = axis.plot(x, mean(seen.drift), color=colour, marker=marker, markersize=3, linewidth=1)
+        (left,) = axis.plot(x, seen.unexplained, ":", color=colour, marker=marker, markersize=3, linewidth=1)
+        left.set_fillstyle("none")
+        handles = handles or [whole, left]
+    for handle, name in zip(handles, ("drift of the features", "not linear"), strict=True):
+        handle.set_label(name)
+    axis.set_ylim(bottom=0)
+    axis.locator_params(axis="x", integer=True)
+    _style(axis, "task", "drift, %")
+    axis.grid(linewidth=0.3)
+    return handles
 
 
 def _logarithmic(axis: Axes, bottom: float, top: float) -> None:
@@ -297,17 +378,12 @@ def _class_names(row: LabelledRow) -> list[str]:
     return [name for task in row.tasks for name in task]
 
 
-def _label(row: LabelledRow) -> str:
+def _label(row: LabelledRow, length: int = 40) -> str:
     own = f" [{row.differs}]" if row.differs else ""
-    return _short(f"{method_label(row)}{own}, {row.head.replace('_', '-')}", 40)
+    return plain(f"{method_label(row)}{own}, {row.head.replace('_', '-')}", length)
 
 
-def _group(row: LabelledRow) -> str:
+def _group(row: LabelledRow, length: int = 42) -> str:
     data = row.dataset if row.encoder == "none" else f"{row.dataset} ({row.encoder})"
-    return f"{_short(data, 30)}, {row.scenario}-IL"
-
-
-def _short(text: str, length: int) -> str:
-    """Cut, and without what matplotlib would read as mathematics."""
-    cut = text if len(text) <= length else text[: length - 1] + "…"
-    return cut.replace("$", r"\$")
+    short = data if len(data) <= 30 else data[:29] + "…"
+    return plain(f"{short}, {setting(row)}", length)

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from efc.files import Json
+from efc.report.streamed import streamed
 from efc.runs.results import ResultRow, Results
 
+ONE_HEAD = ("analytic", "slda")
+"""Methods that are their head, and have no other."""
 SHOWN = 3
 """Differing settings named beside a method; the page has all of them further down."""
 
@@ -63,21 +66,37 @@ def warnings(results: Results) -> list[str]:
     found = []
     for row in results.rows:
         name = f"{method_label(row)} ({row.head}, {row.scenario})"
-        if row.diverged:
-            found.append(f"Warning: {name}: seeds {row.diverged} diverged; all their answers count as wrong")
-        if row.unsettled is not None and row.unsettled.mean > 0.05:
-            share = f"{100 * row.unsettled.mean:.0f} %"
-            found.append(
-                f"Warning: {name}: {share} of the samples found no equilibrium; try a smaller efc.kappa or newton"
-            )
-    if len({row.head for row in results.rows}) > 1 and not _crossed(results):
-        found.append(
-            "Note: the methods differ in their head policy; compare them on equal terms with --head least_squares"
-        )
+        found += [f"Warning: {name}: {text}" for text in row.warnings]
+        if row.environments:
+            found.append(f"Note: {name}: its seeds come from different environments: {_places(row)}")
+    found += [
+        f"Failed: {one.method} ({one.head}, {one.scenario}), seed {one.seed}: {one.message}" for one in results.failed
+    ]
+    if not _crossed([row for row in results.rows if row.method not in ONE_HEAD]):
+        head = "input_compensated" if all(map(streamed, results.rows)) else "least_squares"
+        found.append(f"Note: the methods differ in their head policy; compare them on equal terms with --head {head}")
     return found
 
 
-def _crossed(results: Results) -> bool:
+def status(row: ResultRow) -> str:
+    """How the runs of a row ended; empty where all went well."""
+    all_of_them = len(row.diverged) == len(row.seeds)
+    diverged = ("diverged" if all_of_them else f"{len(row.diverged)} diverged") if row.diverged else ""
+    failed = f"{len(row.failed)} failed" if row.failed else ""
+    return ", ".join(filter(None, (diverged, failed)))
+
+
+def _places(row: ResultRow) -> str:
+    """Which seeds were computed with what."""
+    told = []
+    for place in row.environments:
+        seeds = place["seeds"]
+        own = ", ".join(map(str, seeds)) if isinstance(seeds, Sequence) else str(seeds)
+        told.append(f"torch {place['torch']} on {place['device']}, Python {place['python']} (seeds {own})")
+    return "; ".join(told)
+
+
+def _crossed(rows: Sequence[ResultRow]) -> bool:
     """Whether every method is there with every head policy."""
-    pairs = {(row.method, row.head) for row in results.rows}
+    pairs = {(row.method, row.head) for row in rows}
     return len(pairs) == len({m for m, _ in pairs}) * len({h for _, h in pairs})

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from efc.errors import EFCError
+from efc.errors import MissingError
 from efc.files import Json, write_atomically
 from efc.report.page_data import page_data
 from efc.runs.results import Results
@@ -19,12 +19,15 @@ from efc.runs.results import Results
 FILE = "report.html"
 LIMIT = 5_000_000
 """Bytes a page may have."""
-SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "effort.js", "main.js")
+SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "effort.js", "diagnosis.js", "stream.js", "main.js")
 
 
-def write_report(folder: Path, results: Results | Mapping[str, Any]) -> Path:
-    """Write `report.html` into a folder; returns its path. ``results`` may be the document that `efc.run` gives."""
-    path = folder / FILE
+def write_report(folder: Path, results: Results | Mapping[str, Any], file: Path | None = None) -> Path:
+    """Write `report.html` into a folder, or another file; returns its path.
+
+    ``results`` may be the document that `efc.run` gives.
+    """
+    path = file or folder / FILE
     found = results if isinstance(results, Results) else Results.from_json(results)
     write_atomically(path, report_page(found))
     return path
@@ -59,9 +62,9 @@ def report_page(results: Results, limit: int = LIMIT) -> str:
 
 
 def _embedded(data: Json) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element it stands in; halves of characters are written out, as JSON may."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+    return text.replace("<", "\\u003c").encode("utf-8", "backslashreplace").decode()
 
 
 def _chart_library() -> str:
@@ -69,7 +72,5 @@ def _chart_library() -> str:
     try:
         script = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
     except (ImportError, OSError):
-        raise EFCError(
-            "report: plotly is missing; install it with: pip install 'equilibrium-fisher-control[report]'"
-        ) from None
+        raise MissingError("report", "plotly", "report") from None
     return base64.b64encode(gzip.compress(script, 6, mtime=0)).decode()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from efc.files import Json
 from efc.metrics import Array, true_share
 from efc.paper.published import reported
 from efc.report.course import Curves, course
-from efc.report.labels import differences, flat, method_label, warnings
+from efc.report.diagnosed import confusions, diagnosed, mean, notes, old_tasks
+from efc.report.labels import differences, flat, method_label, status, warnings
+from efc.report.streamed import streamed
+from efc.report.verdict import ranked, verdict
 from efc.runs.results import MEASURES, ResultRow, Results
 
 EPOCHS = 100
@@ -29,6 +32,8 @@ class PageData:
 
     version: str
     command: str
+    verdict: list[str]
+    """What happened, first of all."""
     notes: list[str]
     environment: dict[str, str]
     common: dict[str, str]
@@ -38,13 +43,14 @@ class PageData:
 
 def page_data(results: Results) -> PageData:
     """The page's data: plain JSON, nothing in it that is not finite."""
-    rows = results.rows
+    rows = ranked(results.rows)
     settings = [flat(row.config) for row in rows]
     environments = [flat(row.environment) for row in rows]
     common, environment = _common(settings), _common(environments)
     return PageData(
         version=code_version(),
         command=results.command,
+        verdict=verdict(rows),
         notes=warnings(results),
         environment=environment,
         common=common,
@@ -59,7 +65,8 @@ def _row(row: ResultRow) -> dict[str, Json]:
     A = np.array(row.accuracy_matrix, dtype=float)
     unsettled = row.unsettled
     seen = np.tril(np.ones(A.shape[1:], dtype=bool))
-    curves = np.where(seen, A, 0.0).sum(2) / seen.sum(1)
+    streams = streamed(row)
+    curves = np.nanmean(A, 2) if streams else np.where(seen, A, 0.0).sum(2) / seen.sum(1)
     theirs = reported(row)
     return {
         "method": method_label(row),
@@ -70,16 +77,54 @@ def _row(row: ResultRow) -> dict[str, Json]:
         "seeds": row.seeds,
         "runs": row.runs,
         "diverged": row.diverged,
+        "status": status(row),
         "tasks": row.tasks,
         **{name: _spread(np.array(row.measures[name].per_seed, dtype=float)) for name in MEASURES},
         "unsettled": None if unsettled is None else _spread(100 * np.array(unsettled.per_seed, dtype=float), 3),
         "seconds": rounded(row.seconds, 2),
         "paper": None if theirs is None else list(theirs),
-        "curve": {"mean": rounded(curves.mean(0)), "std": rounded(_std(curves)), "per_seed": rounded(curves)},
-        "matrix": rounded(A.mean(0), 1),
-        "matrix_std": rounded(_std(A), 1),
+        "curve": {"mean": rounded(curves.mean(0), 4), "std": rounded(_std(curves), 4), "per_seed": rounded(curves, 4)},
+        "matrix": rounded(A.mean(0), 4),
+        "matrix_std": rounded(_std(A), 4),
         **_confusion(row),
         "effort": _effort(row),
+        "prequential": _prequential(streams),
+        "diagnosis": _diagnosis(row),
+    }
+
+
+def _prequential(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Json] | None:
+    """How a stream was answered on the way, and what it cost: means over seeds."""
+    if not seeds:
+        return None
+    adapted = [one["mean_adaptation"] for one in seeds if one["mean_adaptation"] is not None]
+    return {
+        "at": rounded(np.array(seeds[0]["at"], dtype=float), 0),
+        "mean": rounded(np.array([one["curve"] for one in seeds], dtype=float).mean(0)),
+        "accuracy": rounded(float(np.mean([one["accuracy"] for one in seeds]))),
+        "adaptation": rounded(float(np.mean(adapted)), 1) if adapted else None,
+        "microseconds": rounded(float(np.mean([one["microseconds"] for one in seeds])), 0),
+        "megabytes": rounded(float(np.mean([one["bytes"] for one in seeds])) / 2**20, 1),
+    }
+
+
+def _diagnosis(row: ResultRow) -> dict[str, Json] | None:
+    """How good the features are, what the head loses and how far the features drift; None where nobody asked."""
+    found = diagnosed(row)
+    if found is None:
+        return {"notes": notes(row)} if row.diagnosis else None
+    heads = {name: _spread(getattr(found, name).mean(1)) for name in ("accuracy", "oracle", "ridge", "lost")}
+    tasks = {f"{name}_by_task": rounded(getattr(found, name).mean(0)) for name in ("accuracy", "oracle", "lost")}
+    return {
+        "notes": notes(row),
+        **heads,
+        **tasks,
+        "reads": found.reads,
+        "drift": rounded(mean(found.drift)),
+        "unexplained": rounded(found.unexplained),
+        "explained": rounded(mean(found.explained)),
+        "moved": rounded([old_tasks(found.drift), old_tasks(found.explained)]),
+        "confusions": confusions(found),
     }
 
 
@@ -135,7 +180,7 @@ def _whole(counts: Array) -> list[list[int]]:
     return np.rint(counts).astype(int).tolist()  # type: ignore[no-any-return]
 
 
-def _spread(values: Array, digits: int = 2) -> dict[str, Json]:
+def _spread(values: Array, digits: int = 4) -> dict[str, Json]:
     std = _std(values)
     return {
         # The page rounds them once more, as the terminal does: what it rounds must not be rounded already.

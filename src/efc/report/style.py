@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
+from warnings import catch_warnings, filterwarnings
 
-from efc.errors import EFCError
+from efc.errors import MissingError, visible
+from efc.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,19 +26,29 @@ def new_figure(inches: tuple[float, float]) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise EFCError("plots: matplotlib is missing; install it with: pip install matplotlib") from None
+        raise MissingError("plots", "matplotlib", "plots") from None
     figure = Figure(figsize=inches, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure; text in an SVG or PDF stays text, and the same results give the same file."""
+def save(figure: Figure, path: Path, dpi: int = 300, argument: str = "") -> None:
+    """Write a figure, whole or not at all; text in an SVG or PDF stays text, and the same results give the same
+    file."""
     import matplotlib as mpl
 
-    stamp = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix, {})
-    try:
-        with mpl.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "efc"}):
-            figure.savefig(path, dpi=300, metadata=stamp)
-    except OSError as problem:
-        raise EFCError(f"--out: cannot write {path}: {problem.strerror}") from None
+    form = path.suffix.removeprefix(".")
+    stamp = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(form, {})
+    drawn = io.BytesIO()
+    with mpl.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "efc"}), catch_warnings():
+        # A name in letters that the font lacks is drawn with boxes; there is nothing anyone could do about it.
+        filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(drawn, dpi=dpi, metadata=stamp, format=form)
+    write_atomically(path, drawn.getvalue(), argument)
+
+
+def plain(text: str, length: int | None = None) -> str:
+    """A name for a figure: cut, without what matplotlib would read as mathematics, or what has no look of its own."""
+    seen = visible(text, keep="")
+    cut = seen if length is None or len(seen) <= length else seen[: length - 1] + "…"
+    return cut.replace("$", r"\$")

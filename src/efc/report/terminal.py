@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
+from rich.text import Text
 
+from efc.errors import visible
 from efc.paper.published import reported
-from efc.report.labels import method_label
+from efc.report.fitting import Fitting
+from efc.report.labels import method_label, status
+from efc.report.streamed import streamed
 from efc.runs.plan import Pack
 from efc.runs.results import ResultRow, Results
+
+
+class PlainConsole(Console):
+    """Shows texts as they are: ``[/b]`` and ``:smile:`` in a name are letters, and nothing in it acts on a terminal."""
+
+    def render_str(self, text: str, **style: Any) -> Text:
+        return super().render_str(visible(text), **style | {"markup": False, "emoji": False})
 
 
 def make_console(stderr: bool = False, width: int | None = None) -> Console:
@@ -25,10 +38,19 @@ def make_console(stderr: bool = False, width: int | None = None) -> Console:
     The kernel also passes on to its shell commands that they should colour, which would make them think the same.
     """
     if "JPY_PARENT_PID" in os.environ or "matplotlib_inline" in os.environ.get("MPLBACKEND", ""):
-        return Console(
+        return PlainConsole(
             stderr=stderr, width=width or 80, force_terminal=False, force_jupyter=False, force_interactive=False
         )
-    return Console(stderr=stderr, width=width)
+    return PlainConsole(stderr=stderr, width=width)
+
+
+def print_path(path: Path) -> None:
+    """A result on stdout: for a person without anything that acts on a terminal, for a program byte by byte."""
+    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        print(visible(str(path), ""))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
 
 
 def results_table(results: Results) -> RenderableType:
@@ -36,41 +58,80 @@ def results_table(results: Results) -> RenderableType:
     groups: dict[tuple[str, str], list[ResultRow]] = {}
     for row in results.rows:
         groups.setdefault((row.dataset, row.encoder), []).append(row)
-    return Group(*(_table(rows) for rows in groups.values()))
+    return Group(*(_fitting(rows) for rows in groups.values()))
 
 
-def _table(rows: list[ResultRow]) -> Table:
-    """Fits 80 columns."""
+def _fitting(rows: list[ResultRow]) -> Fitting:
+    """All columns fit 80; in narrower terminals some give way, first of all a scenario that is the same in all rows."""
+    same = ["scenario"] if len({row.scenario for row in rows}) == 1 else []
+    return Fitting(lambda without: _table(rows, without), ["sec", *same, "unsettled", "forgets"])
+
+
+def _table(rows: list[ResultRow], without: Sequence[str]) -> Table:
     seeds, tasks = len(rows[0].seeds), len(rows[0].tasks)
     encoder = "" if rows[0].encoder == "none" else f" ({rows[0].encoder})"
+    when = "at the end" if all(map(streamed, rows)) else "after the last task"
     table = Table(
         title=f"{rows[0].dataset}{encoder}, {_count(tasks, 'task')}, {_count(seeds, 'seed')}",
-        caption=f"after the last task, on {rows[0].evaluated_on} data, mean ± standard deviation over seeds",
+        caption=f"{when}, on {rows[0].evaluated_on} data, mean ± standard deviation over seeds",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     paper = any(reported(row) for row in rows)
-    for name in ("scenario", "method", "head"):
-        table.add_column(name, no_wrap=True)
-    # The paper's figure takes the place of the forgetting: eighty columns hold no more.
-    for name in ("accuracy %", "paper %" if paper else "forgets", "unsettled", "sec"):
-        table.add_column(name, justify="right", no_wrap=True)
+    # The paper's figure takes the place of the forgetting, a status that of the time: eighty columns hold no more.
+    troubled, streams = any(status(row) for row in rows), any(map(streamed, rows))
+    columns = {
+        **({"stream": _stream} if streams else {"scenario": lambda row: row.scenario}),
+        "method": method_label,
+        "head": lambda row: row.head,
+        "accuracy %": _accuracy,
+        **({"paper %": _paper} if paper else {"forgets": lambda row: _forgetting(row, tasks)}),
+        **({"on the way %": _on_the_way} if streams else {"unsettled": _unsettled}),
+        **({"status": status} if troubled else {"sec": _seconds}),
+    }
+    shown = {name: cell for name, cell in columns.items() if name not in without}
+    for name in shown:
+        named = name in ("stream", "scenario", "method", "head", "status")
+        table.add_column(name, no_wrap=name != "status", justify="left" if named else "right")
     for row in rows:
-        theirs = reported(row)
-        table.add_row(
-            row.scenario,
-            method_label(row),
-            row.head,
-            _spread(row.accuracy.mean, row.accuracy.std, seeds),
-            (_spread(*theirs, 5) if theirs else "") if paper else _forgetting(row, tasks),
-            "" if row.unsettled is None else f"{100 * row.unsettled.mean:.2f} %",
-            f"{row.seconds:.1f}" if row.seconds < 100 else f"{row.seconds:.0f}",
-        )
+        table.add_row(*(cell(row) for cell in shown.values()))
+    if any(row.environments for row in rows):
+        table.caption = f"{table.caption}\n* seeds of different environments"
     return table
 
 
+def _stream(row: ResultRow) -> str:
+    return str(row.config.get("stream", row.scenario))
+
+
+def _on_the_way(row: ResultRow) -> str:
+    """The share of samples that were answered rightly before they were learned; without a stream, what is unsettled."""
+    seen = streamed(row)
+    return f"{sum(one['accuracy'] for one in seen) / len(seen):.1f}" if seen else _unsettled(row)
+
+
+def _unsettled(row: ResultRow) -> str:
+    return "" if row.unsettled is None else f"{100 * row.unsettled.mean:.2f} %"
+
+
+def _accuracy(row: ResultRow) -> str:
+    """Nothing where all runs diverged: their answers are no measure. A star marks seeds of several environments."""
+    if len(row.diverged) == len(row.seeds):
+        return "-"
+    return _spread(row.accuracy.mean, row.accuracy.std, len(row.seeds)) + ("*" if row.environments else "")
+
+
+def _paper(row: ResultRow) -> str:
+    theirs = reported(row)
+    return _spread(*theirs, 5) if theirs else ""
+
+
+def _seconds(row: ResultRow) -> str:
+    return f"{row.seconds:.1f}" if row.seconds < 100 else f"{row.seconds:.0f}"
+
+
 def _forgetting(row: ResultRow, tasks: int) -> str:
-    return f"{row.forgetting.mean:.1f}" if tasks > 1 else ""
+    return f"{row.forgetting.mean:.1f}" if tasks > 1 and len(row.diverged) < len(row.seeds) else ""
 
 
 def _spread(mean: float, std: float, seeds: int) -> str:
@@ -90,6 +151,9 @@ class Transfers:
         self.told: dict[str, float] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
+        if done == 0 and total is None:  # an announcement
+            self.console.print(what, highlight=False, markup=False, soft_wrap=True)
+            return
         now = time.monotonic()
         start, first = self.began.setdefault(what, (now, done))
         finished = total is not None and done >= total
@@ -133,9 +197,11 @@ class PackProgress:
         self.transfers = Transfers(console)
         self.bars = Progress(
             # Eighty columns: where it is tight the name is cut, not the numbers.
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=44)),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", max_width=44)
+            ),
             BarColumn(bar_width=8),
-            TextColumn("{task.fields[at]}", table_column=Column(no_wrap=True, min_width=18)),
+            TextColumn("{task.fields[at]}", markup=False, table_column=Column(no_wrap=True, min_width=18)),
             TimeRemainingColumn(
                 compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True, min_width=5)
             ),
@@ -152,7 +218,7 @@ class PackProgress:
     def __call__(self, pack: Pack, task: int, epoch: int, epochs: int) -> None:
         tasks = pack.settings.tasks
         if pack.id not in self.ids:
-            self.ids[pack.id] = self.bars.add_task(pack.label, total=_epochs(pack), at="")
+            self.ids[pack.id] = self.bars.add_task(visible(pack.label, ""), total=_epochs(pack), at="")
         done = (task - 1) * epochs + epoch
         self.first.setdefault(pack.id, done - 1)  # one that goes on from a checkpoint did not take this time
         self.done[pack.id] = done

@@ -16,8 +16,14 @@ function el(tag, attributes = {}, ...children) {
 }
 
 const MINUS = "\u2212";
+// As Python rounds, so that page, terminal and figures agree: what lies exactly in the middle goes to the even digit.
+function fixed(value, digits) {
+  const scaled = value * 10 ** digits, below = Math.floor(scaled);
+  const middle = Number.isInteger(value * 2 ** (digits + 1)) && scaled - below === 0.5;
+  return middle ? ((below % 2 ? below + 1 : below) / 10 ** digits).toFixed(digits) : value.toFixed(digits);
+}
 const number = (value, digits = 1) =>
-  value === null || value === undefined ? "" : value.toFixed(digits).replace(/^-(?=.*[1-9])/, MINUS).replace(/^-/, "");
+  value === null || value === undefined ? "" : fixed(value, digits).replace(/^-(?=.*[1-9])/, MINUS).replace(/^-/, "");
 const spread = (measure, digits = 1) =>
   number(measure.mean, digits) + (measure.per_seed.length > 1 ? " ± " + number(measure.std, digits) : "");
 const count = (n, what) => n + " " + what + (n === 1 ? "" : "s");

@@ -37,7 +37,9 @@ function curvesChart(rows, colours, width) {
   const longest = rows.reduce((a, row) => (row.tasks.length > a.tasks.length ? row : a));
   for (const row of rows) {
     const colour = methodColour(row, colours), head = HEADS.indexOf(row.head), { mean, std, per_seed: each } = row.curve;
-    const x = mean.map((_, k) => k + 1), key = String(row.index);
+    // Curves that lie on each other are told apart by a little space between their points.
+    const aside = rows.length > 1 ? (rows.indexOf(row) / (rows.length - 1) - 0.5) * Math.min(0.24, 0.05 * rows.length) : 0;
+    const x = mean.map((_, k) => k + 1 + aside), key = String(row.index);
     // Rows that differ in options alone have one colour; another symbol each.
     const times = drawn.get(row.method + row.head) ?? 0, shape = head + times + Math.floor(METHODS.indexOf(row.method) / PALETTE.length);
     drawn.set(row.method + row.head, times + 1);
@@ -62,7 +64,7 @@ function curvesChart(rows, colours, width) {
   return { data, height, layout: layout(colours, {
     height, showlegend: true, margin: { l: 48, r: 12, t: 10, b: 60 + 19 * lines },
     legend: { orientation: "h", x: 0, xanchor: "left", y: -46 / 230, yanchor: "top", font: { size: 11 }, tracegroupgap: 0 },
-    xaxis: { title: { text: "tasks learned" }, tickvals: longest.tasks.map((_, k) => k + 1), range: [0.85, longest.tasks.length + 0.15] },
+    xaxis: { title: { text: "tasks learned" }, tickvals: longest.tasks.map((_, k) => k + 1), range: [0.8, longest.tasks.length + 0.2] },
     yaxis: { title: { text: "accuracy, %" }, range: [floor, 100 + (100 - floor) / 40] },
   }) };
 }
@@ -117,7 +119,7 @@ function cividis(at) {
 function cellNumbers(z) {
   const cells = z.flatMap((line, i) => line.map((value, j) => ({ i, j, value }))).filter((cell) => cell.value !== null);
   return { type: "scatter", mode: "text", x: cells.map((cell) => cell.j), y: cells.map((cell) => cell.i), hoverinfo: "skip",
-    text: cells.map((cell) => cell.value.toFixed(0)), showlegend: false,
+    text: cells.map((cell) => fixed(cell.value, 0)), showlegend: false,
     textfont: { size: z.length > 8 ? 9 : 12, color: cells.map((cell) => (cell.value > 55 ? "#000000" : "#ffffff")) } };
 }
 
@@ -136,10 +138,11 @@ function heatMap(z, names, titles, hover, colours, width) {
 }
 
 function matrixChart(row, colours, width) {
+  const when = row.prequential ? "at the checkpoint of" : "after";
   const hover = row.matrix.map((line, i) => line.map((value, j) => (value === null ? "" :
-    `<b>${wrapped(label(row))}</b><br>on ${wrapped(fullTask(row, j))}<br>after ${wrapped(fullTask(row, i))}<br>` +
+    `<b>${wrapped(label(row))}</b><br>on ${wrapped(fullTask(row, j))}<br>${when} ${wrapped(fullTask(row, i))}<br>` +
     `${number(value)} ± ${number(row.matrix_std[i][j])} %`)));
-  return heatMap(row.matrix, taskNames(row), ["tested on task", "after task"], hover, colours, width);
+  return heatMap(row.matrix, taskNames(row), ["tested on task", when + " task"], hover, colours, width);
 }
 
 function confusionOf(row, by) {

@@ -37,6 +37,20 @@ function draw(node) {
   });
 }
 
+// All that is left, at once: to be printed.
+function drawWaiting() {
+  for (const [node, spec] of [...waiting]) { waiting.delete(node); watcher.unobserve(node); plot(node, spec); }
+}
+
+// What is out of sight is drawn when there is nothing else to do, a figure at a time: who captures the page has all of it.
+// Where there are very many this would take longer than anyone stays: they wait until they come into view.
+const FEW = 60;
+function drawInPeace() {
+  const next = waiting.size <= FEW && [...waiting.keys()].find((node) => node.isConnected);
+  if (next) draw(next);
+  setTimeout(() => (window.requestIdleCallback || setTimeout)(drawInPeace), next ? 30 : 1000);
+}
+
 function plot(node, spec) {
   const chart = spec.chart(theme(), node.clientWidth);
   node.spec = spec;
@@ -105,13 +119,14 @@ function grouped(rows, most) {
 function fill(place, figures, empty) {
   clear(place);
   const more = (from) => {
-    place.append(...figures.slice(from, from + STEP).map(figure));
-    const left = figures.length - from - STEP;
-    if (left <= 0) return;
-    const press = el("button", { type: "button", class: "more", text: `Show ${Math.min(left, STEP)} more (${left} left)`, onclick: () => {
+    // A few that are left over come with the others.
+    const until = figures.length - from - STEP <= STEP / 3 ? figures.length : from + STEP, left = figures.length - until;
+    place.append(...figures.slice(from, until).map(figure));
+    if (!left) return;
+    const press = el("button", { type: "button", class: "more", text: left <= STEP * 4 / 3 ? `Show the other ${left}` : `Show ${STEP} more of ${left}`, onclick: () => {
       press.remove();
-      more(from + STEP);
-      place.children[from + STEP].querySelector("button").focus();
+      more(until);
+      place.children[until].querySelector("button").focus();
     } });
     place.append(press);
   };

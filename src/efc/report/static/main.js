@@ -3,9 +3,11 @@ function refresh() {
   const rows = shownRows();
   fillTable(rows);
   drawCurves(rows);
+  drawStream(rows);
   drawTransfer(rows);
   drawShare(rows);
   drawEffort(rows);
+  drawDiagnosis(rows);
   drawMatrices(rows);
   drawConfusion(rows);
   fillSettings(rows);
@@ -49,6 +51,14 @@ function fillSettings(rows) {
   place.append(details);
 }
 
+// What happened, first of all; of many data sets the first, and the others one click away.
+function tellVerdict() {
+  const [first, ...others] = DATA.verdict.map((text) => el("p", { text }));
+  if (!first) return;
+  $("verdict").append(first, ...others.slice(0, 2));
+  if (others.length > 2) $("verdict").append(el("details", {}, el("summary", { text: `${others.length - 2} more data sets and scenarios` }), ...others.slice(2)));
+}
+
 function setTheme(name) {
   if (name === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
   redraw();
@@ -62,6 +72,7 @@ function begin() {
     `${count(METHODS.length, "method")}, ${list(seeds)} ${seeds.length === 1 && seeds[0] === 1 ? "seed" : "seeds"}; ` +
     `measured on ${list(unique(DATA.rows.map((row) => row.part)))} data`;
   document.title = "EFC report: " + short(list(sets), 60);
+  tellVerdict();
   for (const note of DATA.notes) $("notes").append(el("p", { class: "note", text: note }));
   $("footer").textContent = `Written by efc ${DATA.version}. ± is one standard deviation over seeds.`;
   buildHead();
@@ -84,12 +95,12 @@ function begin() {
   addEventListener("beforeprint", () => {
     document.body.classList.add("printing");
     document.documentElement.dataset.theme = "light";
-    if (window.Plotly) for (const [node, spec] of [...waiting]) { waiting.delete(node); watcher.unobserve(node); plot(node, spec); }
+    if (window.Plotly) drawWaiting();
     redraw();
   });
   addEventListener("afterprint", () => { document.body.classList.remove("printing"); setTheme($("theme").value); });
   refresh();
   // The library is unpacked once the table stands.
-  setTimeout(() => loadLibrary().catch(() => {}), 50);
+  setTimeout(() => loadLibrary().then(drawInPeace).catch(() => {}), 50);
 }
 begin();

@@ -1,8 +1,10 @@
 "use strict";
 // The summary table: sorted by its headings, filtered by the chips above it.
 const text = (key) => ({ key, value: (row) => row[key], sort: (row) => row[key], kind: "name" });
+// Where all runs of a row diverged their answers are no measure.
+const measured = (row, key) => row[key] && row.diverged.length < row.seeds.length;
 const measure = (key, digits = 1) => ({
-  key, value: (row) => (row[key] ? spread(row[key], digits) : ""), sort: (row) => (row[key] ? row[key].mean : null),
+  key, value: (row) => (measured(row, key) ? spread(row[key], digits) : ""), sort: (row) => (measured(row, key) ? row[key].mean : null),
 });
 const COLUMNS = [
   { ...text("dataset"), title: "data set", meaning: "The data, with the frozen encoder where there is one." },
@@ -18,8 +20,10 @@ const COLUMNS = [
   { ...measure("bwt"), title: "backward", tasks: true, meaning: "Backward transfer: accuracy at the end less that just after learning, in points." },
   { ...measure("fwt"), title: "forward", tasks: true, meaning: "Forward transfer: accuracy on a task not learned yet, less that of the untrained network, in points." },
   { ...measure("unsettled", 2), title: "unsettled %", meaning: "EFC: share of samples that found no equilibrium in training." },
-  { key: "seeds", title: "seeds", value: (row) => String(row.seeds.length) + (row.diverged.length ? ` (${row.diverged.length} diverged)` : ""),
+  { key: "seeds", title: "seeds", value: (row) => String(row.seeds.length),
     sort: (row) => row.seeds.length, meaning: "Independent runs; ± is the standard deviation over them." },
+  { key: "status", title: "status", value: (row) => row.status, sort: (row) => row.status,
+    meaning: "Runs that diverged, whose answers all count as wrong, and runs that failed and are missing." },
   { key: "seconds", title: "seconds", value: (row) => number(row.seconds), sort: (row) => row.seconds, meaning: "Computing time of all seeds together." },
 ].filter((column) => column.kind || DATA.rows.some((row) => column.value(row) !== ""));
 
@@ -81,7 +85,10 @@ function fillTable(rows) {
   }
   $("table").tBodies[0].replaceChildren(body);
   const order = state.sort ? `, sorted by ${COLUMNS.find((c) => c.key === state.sort.key).title}, ${state.sort.down ? "highest" : "lowest"} first` : "";
-  $("status").textContent = `${rows.length} of ${count(DATA.rows.length, "row")}${order}`;
+  const on = DIMENSIONS.filter(([key]) => state.chosen[key] && state.chosen[key].size).map(([key, title]) => `${title.toLowerCase()} ${[...state.chosen[key]].join(" or ")}`);
+  $("status").textContent = `${rows.length} of ${count(DATA.rows.length, "row")}${on.length ? ": " + on.join(", ") : ""}${order || ", the best of each data set and scenario first"}`;
+  const reset = document.querySelector("#filters button[type=reset]");
+  if (reset) reset.disabled = !on.length;
 }
 
 function buildFilters() {
