@@ -25,7 +25,10 @@ GOAL = 90.0
 """Accuracy on task B, among all classes, in per cent."""
 LOOKS = 30
 """How often a course is looked at until the aligned step."""
-STRENGTHS = {"EWC": np.geomspace(1e1, 1e6, 6), "FISH": np.geomspace(1e0, 1e5, 6), "EFC": np.geomspace(1e-2, 1e3, 6)}
+STRENGTHS = {
+    "EWC": np.geomspace(1e1, 1e6, 6), "FISH": np.geomspace(1e0, 1e5, 6), "EFC": np.geomspace(1e-2, 1e3, 6),
+    "EFC+A": np.geomspace(1e-3, 1e2, 6),
+}  # fmt: skip
 NEAR = 0.1
 """How far off its number of steps a seed may be."""
 RATES = np.geomspace(1.0, 100.0, 5)
@@ -114,6 +117,12 @@ def align(situation: Situation, method: str, goals: Sequence[float], tell: Tell)
     rate, steps = float(np.exp(np.mean(np.log(found.lr)))), np.mean(found.steps)
     tell(f"{method}: strength {found.strength:.2g}, learning rate about {rate:.2g}: {steps:.0f} steps")
     return found
+
+
+def align_again(situation: Situation, method: str, like: Aligned, goals: Sequence[float]) -> Aligned:
+    """Other seeds at a strength that was chosen before: their learning rates alone are sought."""
+    rate = float(np.exp(np.mean(np.log(like.lr))))
+    return _per_seed(situation, method, like.strength, rate, goals)[1]
 
 
 def _candidates(situation: Situation, method: str, goal: float) -> list[tuple[float, float]]:

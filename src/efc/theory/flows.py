@@ -31,7 +31,7 @@ class Course:
     end: Optimum
 
 
-def descend_effort(problem: Problem, step: float, steps: int, adam: bool = False, sweeps: int = 8) -> Course:
+def descend_effort(problem: Problem, step: float, steps: int, adam: bool = False, sweeps: int = 24) -> Course:
     """Gradient descent: Euler's method for ``theta' = -dH/dtheta``, H the mean of 1/2 |psi*|^2; or Adam.
 
     The least control is followed from step to step, at most ``sweeps`` Newton steps each.

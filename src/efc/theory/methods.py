@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,22 +27,38 @@ METHODS = {
     "EWC": ("ewc", "strength"),
     "FISH": ("full_fisher", "strength"),
     "EFC": ("efc-paper", "beta"),
+    "EFC+A": ("efc", "pull"),
 }
-"""The paper's names: the learner, and the option that says how strongly task A is preserved."""
+"""The paper's names: the learner, and the option that says how strongly task A is preserved.
+
+EFC is the paper's. EFC+A is this package's: it remembers activity, too, and the strength is that of its pull.
+"""
+PAPERS = tuple(name for name in METHODS if name != "EFC+A")
+"""The methods that the paper compares."""
+FIXED = {"EFC+A": {"moments": "plain"}}
+"""Other options that are given: moments as they are, so that the curvature of the pull is ``A_i (x) I``."""
 
 
 def learner_at(
-    situation: Situation, method: str, lr: Any, strength: Any = 0.0, runs: Sequence[int] | None = None
+    situation: Situation,
+    method: str,
+    lr: Any,
+    strength: Any = 0.0,
+    runs: Sequence[int] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Learner:
     """A learner at ``theta_A*`` that has task A behind it and is about to begin task B.
 
     ``runs`` says which seed each run of the learner stands for (all of them, once, by default); ``lr`` and ``strength``
-    are one number, or one per run.
+    are one number, or one per run; ``given`` are further options.
     """
+    given = {**FIXED.get(method, {}), **(given or {})}
     name, option = METHODS[method]
     runs = range(situation.runs) if runs is None else runs
     cls = find_learner(name)
-    options = cls.options_type.from_mapping({"lr": lr} | ({option: strength} if option else {}))
+    options = cls.options_type.from_mapping(
+        {"lr": lr, "inputs": "raw"} | ({option: strength} if option else {}) | given
+    )
     seeds = [situation.seeds[run] for run in runs]
     learner = cls(situation.layout.sizes, seeds, options, head="random", device=situation.device)
     learner.theta.copy_(situation.theta_A[list(runs)])

@@ -6,15 +6,17 @@ Fisher, and learns the same task B.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
+from efc.classifiers.file_format import SUM, checksum
 from efc.core.activations import Activation, activation
 from efc.core.axis import PerRun
 from efc.core.fisher import diagonal_fisher
@@ -22,11 +24,13 @@ from efc.core.network import Layout
 from efc.core.preservation import strengths
 from efc.core.task import TaskData
 from efc.errors import EFCError
+from efc.files import write_atomically
 from efc.learners import EFCPaperOptions, find_learner
 from efc.learners.state import Generators
-from efc.streams import Stream, load, split
+from efc.streams import Stream, split
+from efc.streams import load as load_data
 from efc.streams.split import Part
-from efc.training.loop import batches as epoch_batches
+from efc.training.batches import batches as epoch_batches
 from efc.training.loop import few_threads
 
 _SHIPPED = EFCPaperOptions().to_mapping()
@@ -43,6 +47,8 @@ class Scale:
     dataset: str = "mnist"
     hidden: tuple[int, ...] = (64, 64)
     seeds: int = 5
+    most_seeds: int = 20
+    """As far as seeds are added where a comparison is not decided (experiment `forgetting`)."""
     epochs: int = 5
     """Of task A."""
     lr_A: float = 1e-3
@@ -62,8 +68,8 @@ class Scale:
 
 
 QUICK = Scale(
-    dataset="digits", hidden=(16, 16), seeds=3, epochs=60, batch_size=32, lr=1e-3, lr_A=3e-3, fisher_samples=300,
-    probes=30, test_samples=200, quick=True,
+    dataset="digits", hidden=(16, 16), seeds=3, most_seeds=3, epochs=60, batch_size=32, lr=1e-3, lr_A=3e-3,
+    fisher_samples=300, probes=30, test_samples=200, quick=True,
 )  # fmt: skip
 
 
@@ -172,7 +178,7 @@ def batches(n: int, size: int, steps: int, seeds: Sequence[int], device: torch.d
 def learn_task_A(scale: Scale, stream: Stream, seeds: Sequence[int], device: torch.device) -> Tensor:
     """``theta_A*`` (R, P): back-propagation with Adam on task A alone, the head asked about task A's classes."""
     cls = find_learner("sgd")
-    options = cls.options_type.from_mapping({"lr": scale.lr_A})
+    options = cls.options_type.from_mapping({"lr": scale.lr_A, "inputs": "raw"})
     learner = cls((stream.n_features, *scale.hidden, stream.n_outputs), seeds, options, head="random", device=device)
     n = len(stream.tasks[0].parts["train"].y)
     plan = batches(n, scale.batch_size, scale.epochs * (n // scale.batch_size), seeds, device)
@@ -184,10 +190,26 @@ def learn_task_A(scale: Scale, stream: Stream, seeds: Sequence[int], device: tor
     return learner.theta.clone()
 
 
+def _learned(file: Path, shape: tuple[int, int]) -> Tensor:
+    """``theta_A*`` as it was left in a folder."""
+    try:
+        content = file.read_bytes()
+        theta = load(content)["theta_A"]
+        about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
+        if about.get(SUM, "") not in ("", checksum("", {"theta_A": theta})):  # an early version wrote none
+            raise ValueError("its checksum is wrong")
+        if theta.shape == shape and bool(torch.isfinite(theta).all()):
+            return theta
+        told = f"numbers of shape {tuple(theta.shape)}, where {shape} finite ones should be"
+    except Exception as problem:  # whatever a damaged file makes of the reader
+        told = " ".join(f"{type(problem).__name__}: {problem}".split())
+    raise EFCError(f"--out: {file} is damaged ({told}); take it away, and task A is learned again")
+
+
 def prepare(scale: Scale, device: torch.device | str = "cpu", folder: Path | None = None) -> Situation:
     """Load the data and learn task A, or take ``theta_A*`` from ``folder`` where it has been learned before."""
     device = torch.device(device)
-    data = load(scale.dataset)
+    data = load_data(scale.dataset)
     half = len(data.class_names) // 2
     if half < 2:
         raise EFCError(f"--dataset: {scale.dataset} has {len(data.class_names)} classes, at least four are needed")
@@ -196,9 +218,18 @@ def prepare(scale: Scale, device: torch.device | str = "cpu", folder: Path | Non
     layout = Layout((stream.n_features, *scale.hidden, stream.n_outputs))
     file = None if folder is None else folder / "theta_A.safetensors"
     if file is not None and file.exists():
-        theta = load_file(file)["theta_A"].to(device)
+        theta = _learned(file, (len(seeds), layout.n_parameters)).to(device)
     else:
         theta = learn_task_A(scale, stream, seeds, device)
         if file is not None:
-            save_file({"theta_A": theta.cpu().contiguous()}, file)
+            state = {"theta_A": theta.cpu().contiguous()}
+            write_atomically(file, save(state, metadata={SUM: checksum("", state)}))
     return Situation(scale, stream, layout, seeds, theta, device)
+
+
+def further(situation: Situation, number: int) -> Situation:
+    """The same for as many other seeds, the next ones: task A is learned anew."""
+    s, first = situation, situation.seeds[-1] + 1
+    seeds = list(range(first, first + number))
+    theta = learn_task_A(s.scale, s.stream, seeds, s.device)
+    return replace(s, seeds=seeds, theta_A=theta, _cache={})

@@ -25,6 +25,7 @@ from efc.theory.experiments.equilibrium import (
     descent_numbers,
     judge,
     outcome,
+    several,
     slope,
     solve_both,
     trajectory_numbers,
@@ -178,6 +179,19 @@ def test_planted_a_loop_that_settles_and_one_that_goes_round() -> None:
     assert float(late.max() - late.min()) > 0.1 * float(exact.u.abs().max())  # it does not die out
 
 
+def test_planted_two_rest_points_and_one() -> None:
+    """A unit that keeps itself on once it is on, or cannot (tests/core/test_solution.py works it out by hand)."""
+    for bias, share in ((1.01, 1.0), (3.0, 0.0)):
+        one = torch.ones(1, 1, 1, dtype=torch.float64)
+        theta = Parameters(
+            (one, one, torch.tensor([[[1.0], [-1.0]]]).double()),
+            (torch.zeros(1, 1).double(), torch.full((1, 1), -bias).double(), torch.zeros(1, 2).double()),
+        )
+        y = torch.tensor([[[1.0, 0.0]]]).double()
+        system = build(Dynamics(feedback="jacobian"), theta, one, y, Controller.from_gain(1.0), target="strong")
+        assert several(make_solver("newton", tol=1e-8, max_steps=200).solve(system)) == [share]
+
+
 def test_the_three_that_are_drawn(tiny32: Situation) -> None:
     from efc.theory.closed_form import sweep_system
 
@@ -212,51 +226,69 @@ def numbers() -> dict[str, Any]:
     rest = {"psi": [1e-6, 1e-3, 1e-3], "gamma": [0.0, 1e-3, 1e-3], "sum": [1e-6, 1e-9, 1e-9]}
     descent = {"V": [5.0, 1.0, 0.1], "rises": 0, "foreseen": 0.97, "psi": 0.1, "gamma": 0.0, "log_f": 0.9}
     course = {"t": [0.0, 1.0], "u": [[0.0, 1.0]], "r": [[0.0, 1.0]], "gain": 0.1}
-    part = {"steps": steps, "one": rest, "batch": rest}
+    part = {"steps": steps, "one": rest}
+    both = {
+        "A": part | {"loss_one": falling, "loss_batch": falling},
+        "all": part | {"loss_one": stuck, "loss_batch": stuck},
+    }
     return {
-        "descent": {"0": descent, "10": descent | {"gamma": 0.4}},
-        "rest": {
-            "A": part | {"loss_one": falling, "loss_batch": falling},
-            "all": part | {"loss_one": stuck, "loss_batch": stuck},
-        },
+        "descent": [copy.deepcopy({"0": descent, "10": descent | {"gamma": gamma}}) for gamma in (0.4, 0.5)],
+        "rest": [copy.deepcopy(both) for _ in range(2)],
         "betas": [0.0, 1.0, 10.0],
         "gains": [0.1, 10.0, 1000.0],
         "shares": {
             "settled": [[1.0, 0.4, 0.0]], "cycling": [[0.0, 0.6, 1.0]], "slow": [[0.0, 0.0, 0.0]],
-            "rest_exists": [[1.0, 1.0, 0.9]],
+            "rest_exists": [[1.0, 1.0, 0.9]], "several": [[0.0, 0.04, 0.02]],
         },
         "trajectories": {"settled": course, "slow": course},
     }  # fmt: skip
 
 
 def test_verdicts() -> None:
-    assert [c.verdict for c in judge(numbers())] == [H, P, P, P, P]
+    assert [c.verdict for c in judge(numbers())] == [H, P, P, P, P, P]
     as_claimed = copy.deepcopy(numbers())
-    as_claimed["descent"]["0"]["log_f"] = 0.0
-    as_claimed["rest"]["all"]["one"] = {"psi": [0, 1e-6, 1e-6], "gamma": [0.0, 1e-3, 1e-3], "sum": [0, 1e-3, 1e-3]}
-    as_claimed["rest"]["A"] = as_claimed["rest"]["all"]
-    as_claimed["shares"]["settled"] = [[1.0, 1.0, 1.0]]
-    assert [c.verdict for c in judge(as_claimed)] == [H, H, H, H, H]
+    for descent, rest in zip(as_claimed["descent"], as_claimed["rest"], strict=True):
+        descent["0"]["log_f"] = 0.0
+        rest["all"]["one"] = {"psi": [0, 1e-6, 1e-6], "gamma": [0.0, 1e-3, 1e-3], "sum": [0, 1e-3, 1e-3]}
+        rest["A"] = rest["all"]
+    as_claimed["shares"] |= {"settled": [[1.0, 1.0, 1.0]] * 2, "several": [[0.0, 0.0, 0.0]] * 2}
+    assert [c.verdict for c in judge(as_claimed)] == [H, H, H, H, H, H]
     refuted = copy.deepcopy(numbers())
-    refuted["descent"]["0"] |= {"V": [5.0, 6.0, 7.0], "rises": 2, "foreseen": -0.5}
-    refuted["descent"]["10"]["V"] = [5.0, 5.0, 5.0]
-    refuted["rest"]["all"] = refuted["rest"]["A"]
-    refuted["shares"]["settled"] = [[0.5, 0.0, 0.0]]
-    assert [c.verdict for c in judge(refuted)] == [F, F, F, F, F]
-    assert slope(numbers()["rest"]["A"]["steps"], numbers()["rest"]["A"]["loss_one"], 1) == pytest.approx(-2)
+    for descent, rest in zip(refuted["descent"], refuted["rest"], strict=True):
+        descent["0"] |= {"V": [5.0, 6.0, 7.0], "rises": 2, "foreseen": -0.5}
+        descent["10"]["V"] = [5.0, 5.0, 5.0]
+        rest["all"] = rest["A"]
+    refuted["shares"] |= {"settled": [[0.5, 0.0, 0.0]] * 2, "several": [[0.1, 0.2, 0.1]] * 2}
+    assert [c.verdict for c in judge(refuted)] == [F, F, F, F, F, F]
+    rest = numbers()["rest"][0]["A"]
+    assert slope(rest["steps"], rest["loss_one"], 1) == pytest.approx(-2)
     figure = experiment.draw(numbers())
     assert [axis.get_title() for axis in figure.axes].count("cycling: none was found") == 1
+
+
+def test_seeds_that_disagree_decide_nothing() -> None:
+    apart = numbers()
+    apart["descent"][1]["0"] |= {"V": [5.0, 4.0, 4.5], "foreseen": 0.2, "log_f": 0.0}
+    apart["shares"] |= {"settled": [[1.0, 1.0, 1.0], [0.9, 0.9, 0.9]], "several": [[0.0] * 3, [0.1] * 3]}
+    found = [claim.verdict for claim in judge(apart)]
+    assert [found[k] for k in (1, 4, 5)] == [Verdict.OPEN] * 3
+    apart["descent"][1]["0"]["rises"] = 1  # a theorem fails with one seed
+    assert judge(apart)[0].verdict == Verdict.OPEN  # its other half is open still
 
 
 def test_the_experiment_from_end_to_end(tiny32: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "LONGEST", 400)
     monkeypatch.setattr(experiment, "WAY", 20)
+    monkeypatch.setattr(experiment, "TO_REST", (100, 100))
     found = experiment.measure(tiny32, lambda _: None)
     claims = judge(found)
     assert claims[0].verdict == H
     assert set(found["trajectories"]) >= {"settled", "slow"}
     assert math.isclose(sum(found["shares"][k][0][0] for k in ("settled", "cycling", "slow")), 1)
-    one = found["rest"]["all"]["one"]
-    assert one["gamma"][0] == 0
-    assert all(gamma > 0 for gamma in one["gamma"][1:])
-    assert found["rest"]["A"]["loss_one"][-1][0] < found["rest"]["A"]["loss_one"][0][0]
+    assert len(found["descent"]) == len(found["rest"]) == len(found["shares"]["settled"]) == tiny32.runs
+    assert found["descent"][0]["0"]["V"] != found["descent"][1]["0"]["V"]  # each seed has its own network
+    for rest in found["rest"]:
+        one = rest["all"]["one"]
+        assert one["gamma"][0] == 0
+        assert all(gamma > 0 for gamma in one["gamma"][1:])
+        assert rest["A"]["loss_one"][-1][0] < rest["A"]["loss_one"][0][0]

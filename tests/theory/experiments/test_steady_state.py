@@ -174,7 +174,9 @@ def numbers(softmax: float = 2.0, printed: float = 1.0, error: float = 1e-4, uns
         "gains": [1.0, 0.1, 0.01],
         "sweeps": {k: sweep(True) for k in ("together", "together_strong", "lambda", "beta")} | {"kappa": sweep(False)},
         "flips": {"order": 1.0, "pairs": 3, "ratio": 4.0, "seen": 5},
+        "flips_by_seed": [{"order": 1.0, "ratio": 4.0}, {"order": 1.1, "ratio": 5.0}, {"order": None, "ratio": 4.5}],
         "shipped": {name: [error] for name in (*READINGS, "rates")},
+        "any_gain": {"error": [error, 1.1 * error], "unsettled": [unsettled, unsettled]},
     }
 
 
@@ -184,9 +186,12 @@ def test_verdicts() -> None:
     assert judge(numbers(printed=2.0))[1].verdict == H
     assert judge(numbers(error=0.3))[3].verdict == F
     assert judge(numbers(unsettled=0.2))[4].verdict == P
-    smooth = numbers() | {"flips": {"order": 2.0, "pairs": 3, "ratio": 1.0, "seen": 5}}
+    flip = {"order": 2.0, "pairs": 3, "ratio": 1.0, "seen": 5}
+    smooth = numbers() | {"flips": flip, "flips_by_seed": [flip] * 3}
     assert judge(smooth)[2].verdict == H
-    unseen = numbers() | {"flips": {"order": None, "pairs": 0, "ratio": None, "seen": 0}}
+    spread = numbers() | {"flips_by_seed": [{"order": 1.0, "ratio": 1.0}, {"order": 2.5, "ratio": 2.1}]}
+    assert judge(spread)[2].verdict == Verdict.OPEN
+    unseen = numbers() | {"flips": {"order": None, "pairs": 0, "ratio": None, "seen": 0}, "flips_by_seed": []}
     assert "no such sample" in judge(unseen)[2].measured
     assert len(steady_state.draw(numbers()).axes) == 4
 

@@ -1,4 +1,4 @@
-"""The ten experiments, in the order of the page docs/theory.md."""
+"""The twelve experiments, in the order of the page docs/theory.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from efc.theory.experiments import (
     interference,
     least_control,
     natural_gradient,
+    penalties,
     regimes,
+    remembered_activity,
     sample_specificity,
     steady_state,
 )
@@ -25,9 +27,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         natural_gradient,
         least_control,
         interference,
+        penalties,
         regimes,
         bounds,
         sample_specificity,
         equilibrium,
+        remembered_activity,
     )
 }

@@ -17,7 +17,19 @@ from efc.core.system import System
 from efc.report.style import COLOURS, new_figure
 from efc.theory.closed_form import sweep_system
 from efc.theory.effort import Optimum, Problem
-from efc.theory.finding import Claim, Experiment, Numbers, Tell, verdict
+from efc.theory.finding import (
+    Claim,
+    Experiment,
+    Numbers,
+    Tell,
+    above,
+    array,
+    every,
+    mean_std,
+    ratios,
+    verdict,
+    within,
+)
 from efc.theory.flows import LOOKS, Trajectory, balance, descend_effort, follow_local_rule, record
 from efc.theory.methods import visited
 from efc.theory.situation import BETA, KAPPA, LAMBDA, Situation, one_hot, some
@@ -31,6 +43,8 @@ SURE = 0.9
 WAY = 100
 """Steps of EFC on task B before samples are looked at: there is something to be held back from."""
 BETAS = (0.0, 1.0, 10.0, 100.0)
+TO_REST = (480, 800)
+"""Steps of the local rule: with ``--quick``, and without."""
 IMPORTANCE = {"A": 0.0, "all": 1.0}
 """Task A's Fisher as it is, or with its mean given to every weight on top."""
 GAINS = [10.0**k for k in np.arange(-1, 3.5, 0.5).tolist()]
@@ -42,19 +56,20 @@ SHOWN = 4
 
 
 def measure(situation: Situation, tell: Tell) -> Numbers:
-    """Descents and rest points on a few samples of task B (first seed); the share of samples that settle (all)."""
+    """Descents and rest points on a few samples of task B; the share of samples that settle. Every seed."""
+    s = situation
     tell("descent of the least effort")
-    descent = _descents(situation)
+    descent = [_descents(s, run) for run in range(s.runs)]
     tell("the local rule, to rest")
-    rest = {name: _rest(situation, floor) for name, floor in IMPORTANCE.items()}
+    rest = [{name: _rest(s, run, floor) for name, floor in IMPORTANCE.items()} for run in range(s.runs)]
     tell("samples on their way")
-    return {"descent": descent, "rest": rest, "betas": list(BETAS), **_activity(situation)}
+    return {"descent": descent, "rest": rest, "betas": list(BETAS), **_activity(s)}
 
 
-def _descents(s: Situation) -> dict[str, Any]:
+def _descents(s: Situation, run: int) -> dict[str, Any]:
     """By gradient descent without preservation (the flow itself), by Adam with it (where can it go?)."""
     quick = s.scale.quick
-    theta = s.theta_A[0].double()
+    theta = s.theta_A[run].double()
     few = some(s.probes, 4 if quick else 8)
     y = one_hot(few.y, s.classes, theta)
     target = SURE * y + (1 - SURE) / y.shape[1]
@@ -62,14 +77,14 @@ def _descents(s: Situation) -> dict[str, Any]:
     steps = 30 if quick else 100
     found = {"0": descent_numbers(problem, 0.01, steps)}
     for beta in BETAS[3:] if quick else BETAS[2:]:
-        held = replace(problem, pull=s.pull(0, beta, theta)[0], anchor=theta)
-        found[f"{beta:g}"] = descent_numbers(held, 3e-3, steps, adam=True)
+        held = replace(problem, pull=s.pull(run, beta, theta)[0], anchor=theta)
+        found[f"{beta:g}"] = descent_numbers(held, 3e-3, steps, adam=True, sweeps=8)
     return found
 
 
-def descent_numbers(problem: Problem, step: float, steps: int, adam: bool = False) -> dict[str, Any]:
+def descent_numbers(problem: Problem, step: float, steps: int, adam: bool = False, sweeps: int = 24) -> dict[str, Any]:
     """V along the way, and at the end the size of psi, of gamma and of log f (root-mean-square over units and all)."""
-    course = descend_effort(problem, step, steps, adam)
+    course = descend_effort(problem, step, steps, adam, sweeps)
     change = np.diff(course.V)
     end = course.end
     return {
@@ -88,25 +103,26 @@ def log_rates(optimum: Optimum) -> float:
     return float(torch.cat(on).mean()) if on else 0.0
 
 
-def _rest(s: Situation, floor: float) -> dict[str, Any]:
-    """The local rule on one sample at a time, and on a batch; a run per strength."""
-    theta = s.theta_A[0].double()
-    pulls = s.pull(0, BETAS, theta, floor=floor)
-    steps = 240 if s.scale.quick else 800
+def _rest(s: Situation, run: int, floor: float) -> dict[str, Any]:
+    """The local rule on one sample at a time; with the first seed, for the figure, on a batch; a run per strength."""
+    theta = s.theta_A[run].double()
+    pulls = s.pull(run, BETAS, theta, floor=floor)
+    steps = TO_REST[0 if s.scale.quick else 1]
     K, singles = len(BETAS), 2
     part = some(s.probes, 16)
     x, y = part.x.double(), one_hot(part.y, s.classes, theta)
     one_x, one_y = (t[:singles].repeat_interleave(K, 0).unsqueeze(1) for t in (x, y))
     alone = follow_local_rule(s, theta, pulls.repeat(singles, 1), one_x, one_y, steps)
-    all_x, all_y = (t.expand(K, *t.shape).contiguous() for t in (x, y))
-    batch = follow_local_rule(s, theta, pulls, all_x, all_y, steps)
-    return {
+    found = {
         "steps": [round(k * steps / LOOKS) for k in range(LOOKS + 1)],
         "one": {k: v.view(singles, K).mean(0).tolist() for k, v in balance(alone.solution).items()},
-        "batch": {k: v.tolist() for k, v in balance(batch.solution).items()},
         "loss_one": alone.loss.view(-1, singles, K).mean(1).tolist(),
-        "loss_batch": batch.loss.tolist(),
     }
+    if run > 0:
+        return found
+    all_x, all_y = (t.expand(K, *t.shape).contiguous() for t in (x, y))
+    batch = follow_local_rule(s, theta, pulls, all_x, all_y, steps)
+    return found | {"loss_batch": batch.loss.tolist()}
 
 
 def _activity(s: Situation) -> dict[str, Any]:
@@ -116,10 +132,10 @@ def _activity(s: Situation) -> dict[str, Any]:
     one = torch.ones_like(gains)
     shares: dict[str, list[list[float]]] = {}
     trajectories: dict[str, Any] = {}
-    for run in range(min(s.runs, 1 if s.scale.quick else 3)):
+    for run in range(s.runs):
         system = sweep_system(s, run, theta[run], LAMBDA * one, BETA * one, gains)
         relaxed, root = solve_both(system)
-        for name, share in outcome(relaxed, root).items():
+        for name, share in (outcome(relaxed, root) | {"several": several(root)}).items():
             shares.setdefault(name, []).append(share)
         if run == 0:
             trajectories = _trajectories(system, choose_three(relaxed, root))
@@ -140,6 +156,16 @@ def outcome(relaxed: Solution, root: Solution) -> dict[str, list[float]]:
         "slow": _mean(relaxed.result == Result.MAX_STEPS),
         "rest_exists": _mean(root.settled),
     }
+
+
+def several(root: Solution) -> list[float]:
+    """Per gain: the share of samples that a start with every unit passing feedback on leads to another rest point.
+
+    By Newton's method and by damped iteration, which keeps closer to its start but settles at moderate gains only.
+    """
+    jump = make_solver("newton", tol=1e-8, max_steps=200, start="open")
+    creep = make_solver("fixed_point", tol=1e-8, max_steps=400, damping=0.2, start="open")
+    return _mean(root.elsewhere(jump, creep))
 
 
 def _mean(t: Tensor) -> list[float]:
@@ -193,80 +219,107 @@ def slope(steps: Sequence[float], losses: Sequence[Sequence[float]], beta: int) 
 
 
 def judge(numbers: Numbers) -> list[Claim]:
-    free = numbers["descent"]["0"]
-    V = free["V"]
+    free = [seed["0"] for seed in numbers["descent"]]
+    V = array([[found["V"][0], found["V"][-1]] for found in free])
+    foreseen, log_f = ([found[name] for found in free] for name in ("foreseen", "log_f"))
+    left = V[:, 1] / V[:, 0]
     return [
         Claim(
             "V = 1/2 |psi*|^2 falls along theta' = -dH/dtheta (beta = 0).",
             "Lyapunov function",
-            f"gradient descent: V {V[0]:.3g} to {V[-1]:.2g} in {len(V) - 1} steps, {free['rises']} of them upwards; a "
-            f"step changes V by {free['foreseen']:.2f} of what the theorem foresees (median)",
-            verdict(free["rises"] == 0, abs(free["foreseen"] - 1) < 0.15),
+            f"gradient descent: V {V[:, 0].mean():.3g} to {V[:, 1].mean():.2g} in {len(free[0]['V']) - 1} steps, "
+            f"{sum(found['rises'] for found in free)} of them upwards; a step changes V by {mean_std(foreseen, 2)} of "
+            "what the theorem foresees (median)",
+            verdict(all(found["rises"] == 0 for found in free), within(foreseen, 0.85, 1.15)),
         ),
         Claim(
             "Without preservation it rests where log f = 0.",
             "corollary, beta = 0",
-            f"V, half the square of log(f/phi), is down to {100 * V[-1] / V[0]:.2g} % of its start; of the rates that "
-            f"are on the mean |log f| is {free['log_f']:.2f}",
-            verdict(V[-1] < 0.2 * V[0], free["log_f"] < 0.05),
+            f"V, half the square of log(f/phi), is down to {mean_std(100 * left, 2)} % of its start; of the rates that "
+            f"are on the mean |log f| is {mean_std(log_f, 2)}",
+            verdict(above(0.2, left), above(0.05, log_f)),
         ),
         _balance_claim(numbers),
         _reach_claim(numbers),
         _settling_claim(numbers),
+        _single_claim(numbers),
     ]
 
 
 def _balance_claim(numbers: Numbers) -> Claim:
-    held = {beta: found for beta, found in numbers["descent"].items() if beta != "0"}
-    left = {beta: found["V"][-1] / found["V"][0] for beta, found in held.items()}
-    rest = numbers["rest"]["all"]["one"]
-    ratios = [(rest["psi"][k] / rest["gamma"][k], rest["sum"][k] / rest["gamma"][k]) for k in _strong(numbers)]
-    exact = "; ".join(f"beta {b}: V {100 * v:.1g} %, |gamma| {held[b]['gamma']:.2g}" for b, v in left.items())
+    held = {beta: [seed[beta] for seed in numbers["descent"]] for beta in numbers["descent"][0] if beta != "0"}
+    left = {beta: array([found["V"][-1] / found["V"][0] for found in seeds]) for beta, seeds in held.items()}
+    strong = _strong(numbers)
+    size = {name: array([seed["all"]["one"][name] for seed in numbers["rest"]])[:, strong] for name in ("psi", "sum")}
+    size = {name: values / array([seed["all"]["one"]["gamma"] for seed in numbers["rest"]])[:, strong]
+            for name, values in size.items()}  # fmt: skip
+    exact = "; ".join(
+        f"beta {b}: V {mean_std(100 * v, 2)} %, |gamma| {mean_std([found['gamma'] for found in held[b]], 2)}"
+        for b, v in left.items()
+    )
     return Claim(
         "With preservation it rests where log f = -gamma, that is, psi = 0.",
         "convergence theorem, beta > 0",
         f"exact descent of |psi*|^2: {exact}. Local rule, one sample, every weight important, at rest: |psi| / "
-        f"|gamma| = {ratios[-1][0]:.2f}, |psi + gamma| / |gamma| at most {max(s for _, s in ratios):.0e} (psi = "
+        f"|gamma| = {mean_std(size['psi'][:, -1])}, |psi + gamma| / |gamma| at most {size['sum'].max():.0e} (psi = "
         "-gamma, f = phi, is the proof's other branch)",
-        verdict(max(left.values()) < 0.2, max(p for p, _ in ratios) < 0.1),
+        verdict(every(above(0.2, v) for v in left.values()), every(above(0.1, v) for v in size["psi"].T)),
     )
 
 
 def _reach_claim(numbers: Numbers) -> Claim:
     strong = _strong(numbers)
-    ends = {name: rest["loss_one"][-1] for name, rest in numbers["rest"].items()}
+    ends = {name: array([seed[name]["loss_one"][-1] for seed in numbers["rest"]]) for name in IMPORTANCE}
     slopes = {
-        name: [slope(rest["steps"], rest["loss_one"], k) for k in strong] for name, rest in numbers["rest"].items()
+        name: array(
+            [[slope(seed[name]["steps"], seed[name]["loss_one"], k) for k in strong] for seed in numbers["rest"]]
+        )
+        for name in IMPORTANCE
     }
-    floors = ", ".join(f"{ends['all'][k]:.2g}" for k in strong)
-    reached = ", ".join(f"{ends['A'][k]:.2g}" for k in strong)
+    floors, reached = (", ".join(f"{ends[name][:, k].mean():.2g}" for k in strong) for name in ("all", "A"))
     betas = ", ".join(f"{numbers['betas'][k]:g}" for k in strong)
+    stuck = {name: every(within(v, -0.1, 0.1) for v in values.T) for name, values in slopes.items()}
     return Claim(
         "With beta not zero the perfectly learned state cannot be reached.",
         "corollary, beta not 0",
-        f"local rule, one sample, beta {betas}: loss {reached}, going as step^{np.mean(slopes['A']):.1f}, with task "
-        f"A's own Fisher, which is zero for the new classes' outputs (beta 0: {ends['A'][0]:.1g}); with every weight "
-        f"important {floors}, going as step^{np.mean(slopes['all']):.1g}",
+        f"local rule, one sample, beta {betas}: loss {reached}, going as step^{slopes['A'].mean():.1f}, with task "
+        f"A's own Fisher, which is zero for the new classes' outputs (beta 0: {ends['A'][:, 0].mean():.1g}); with "
+        f"every weight important {floors}, going as step^{slopes['all'].mean():.1g}",
         verdict(
-            all(ends["all"][k] > 10 * ends["all"][0] for k in strong) and max(map(abs, slopes["all"])) < 0.1,
-            max(map(abs, slopes["A"])) < 0.1,
+            every((stuck["all"], *(above(ratios(ends["all"][:, k], ends["all"][:, 0]), math.log(10)) for k in strong))),
+            stuck["A"],
         ),
     )
 
 
 def _settling_claim(numbers: Numbers) -> Claim:
-    settled = np.mean(numbers["shares"]["settled"], 0)
-    exists = np.mean(numbers["shares"]["rest_exists"], 0)
+    settled, exists = (array(numbers["shares"][name]) for name in ("settled", "rest_exists"))
     gains = numbers["gains"]
-    good = [gain for gain, share in zip(gains, settled, strict=True) if share >= 0.99]
+    good = [gain for gain, share in zip(gains, settled.mean(0), strict=True) if share >= 0.99]
     middle = gains.index(min(gains, key=lambda gain: abs(math.log(gain / 10))))
+    at = [f"{100 * settled[:, k].mean():.0f} %" for k in (middle, -1)]
+    found = [f"{100 * exists[:, k].mean():.0f}" for k in (middle, -1)]
+    nearly = [above(share, 0.99) for share in settled.T]
     return Claim(
         "The activity converges to the equilibrium.",
         "guaranteed under mild contractivity",
         f"at least 99 % of samples settle up to kappa = {max(good, default=0):.2g} (shipped: {KAPPA:g}); at "
-        f"{gains[middle]:g} {100 * settled[middle]:.0f} %, at {gains[-1]:g} {100 * settled[-1]:.0f} %, although "
-        f"Newton's method finds a rest point for {100 * exists[middle]:.0f} and {100 * exists[-1]:.0f} %",
-        verdict(settled[0] >= 0.99, bool((settled >= 0.99).all())),
+        f"{gains[middle]:g} {at[0]}, at {gains[-1]:g} {at[1]}, although Newton's method finds a rest point for "
+        f"{found[0]} and {found[1]} %",
+        verdict(nearly[0], every(nearly)),
+    )
+
+
+def _single_claim(numbers: Numbers) -> Claim:
+    elsewhere = array(numbers["shares"]["several"])
+    gains, worst = numbers["gains"], int(elsewhere.mean(0).argmax())
+    hardly = [above(0.01, share) for share in elsewhere.T]
+    return Claim(
+        "There is one equilibrium, whatever the start.",
+        "spoken of as the equilibrium",
+        f"another start ends at another rest point for {100 * elsewhere[:, 0].mean():.2g} % of samples at "
+        f"kappa = {gains[0]:g}, for {100 * elsewhere[:, worst].mean():.2g} % at {gains[worst]:.2g}, where it is most",
+        verdict(hardly[0], every(hardly)),
     )
 
 
@@ -277,7 +330,7 @@ def _strong(numbers: Numbers) -> list[int]:
 def draw(numbers: Numbers) -> Figure:
     figure = new_figure((7.0, 6.4))
     axes = figure.subplots(3, 3)
-    _draw_descent(axes[0, 0], numbers["descent"])
+    _draw_descent(axes[0, 0], numbers["descent"][0])
     _draw_losses(axes[0, 1], numbers)
     _draw_shares(axes[0, 2], numbers)
     for column, kind in enumerate(KINDS):
@@ -301,7 +354,7 @@ def _draw_descent(axis: Axes, descent: dict[str, Any]) -> None:
 def _draw_losses(axis: Axes, numbers: Numbers) -> None:
     for k, beta in enumerate(numbers["betas"]):
         for name, line in (("A", "-"), ("all", ":")):
-            rest = numbers["rest"][name]
+            rest = numbers["rest"][0][name]
             if beta == 0 and name == "all":
                 continue  # the same
             label = f"$\\beta$ = {beta:g}" if name == "A" else None
@@ -317,10 +370,12 @@ def _draw_losses(axis: Axes, numbers: Numbers) -> None:
 
 
 def _draw_shares(axis: Axes, numbers: Numbers) -> None:
-    labels = {"settled": "settles", "cycling": "cycles", "slow": "neither, so far", "rest_exists": "rest point exists"}
+    labels = {"settled": "settles", "cycling": "cycles", "slow": "neither, so far", "rest_exists": "rest point exists",
+              "several": "several exist"}  # fmt: skip
+    lines = {"rest_exists": "k--", "several": "k:"}
     for k, (name, label) in enumerate(labels.items()):
-        line = "k--" if name == "rest_exists" else "-"
-        colour = {} if name == "rest_exists" else {"color": COLOURS[k]}
+        line = lines.get(name, "-")
+        colour = {} if name in lines else {"color": COLOURS[k]}
         axis.semilogx(numbers["gains"], np.mean(numbers["shares"][name], 0), line, label=label, linewidth=1.2, **colour)
     axis.set_title("share of samples", fontsize=8)
     axis.set_xlabel("gain $\\kappa$", fontsize=7)

@@ -12,7 +12,7 @@ from torch import Tensor
 from efc.metrics import Array
 from efc.report.style import COLOURS, LINES, new_figure
 from efc.theory.curvature import Rows, cosine, fisher, implicit
-from efc.theory.finding import Claim, Experiment, Numbers, Tell, array, band, clearly, mean_std, verdict
+from efc.theory.finding import Claim, Experiment, Numbers, Tell, above, array, band, every, mean_std, verdict
 from efc.theory.methods import Control, equilibrium, update_rows, visited
 from efc.theory.rows import gradient_rows
 from efc.theory.situation import BETA, Situation, one_hot
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DAMPINGS = [10.0**k for k in range(-4, 3)]
 """Of the inverse, as multiples of the matrix's norm: far above it, the inverse is a multiple of the identity."""
+CLOSER = 0.01
+"""The smallest difference of two cosines that is worth speaking of."""
 LABELS = {
     "gradient": r"$-\nabla L_B$ (BP)",
     "diagonal": r"$-D_A^{-1}\nabla L_B$ (EWC)",
@@ -88,21 +90,21 @@ def judge(numbers: Numbers) -> list[Claim]:
     end = {name: values[-1] for name, values in best.items()}
     single = {name: array(values)[-1] for name, values in numbers["samples"].items()}
     little = array(numbers["batch"]["implicit"])[-1, :, 0]
-    beats = [clearly(end["implicit"], end[name]) for name in ("gradient", "diagonal")]
-    per_sample = [clearly(single["implicit"], single[name]) for name in ("gradient", "diagonal")]
+    beats = every(above(end["implicit"], end[name], CLOSER) for name in ("gradient", "diagonal"))
+    per_sample = every(above(single["implicit"], single[name], CLOSER) for name in ("gradient", "diagonal"))
     said = ", ".join(f"{name} {mean_std(values, 2)}" for name, values in end.items())
     return [
         Claim(
             "The update points along -F~_A^{-1} grad L_B.",
             "equal up to the learning rate",
             f"cosine of the batch's update, each at its best damping, after {numbers['steps'][-1]} steps: {said}",
-            verdict(bool(end["implicit"].mean() > 0.9), all(beats)),
+            verdict(above(end["implicit"], 0.9), beats),
         ),
         Claim(
             "It does so for each sample.",
             "stated for a sample x_B",
             "median cosine: " + ", ".join(f"{name} {mean_std(values, 2)}" for name, values in single.items()),
-            verdict(bool(single["implicit"].mean() > 0.9), all(per_sample)),
+            verdict(above(single["implicit"], 0.9), per_sample),
         ),
         Claim(
             "The inverse of F~_A is what makes the difference.",
@@ -110,7 +112,7 @@ def judge(numbers: Numbers) -> list[Claim]:
             f"F~ has rank at most C - 1 per sample: with little damping ({numbers['dampings'][0]:g} of its norm) the "
             f"cosine is {mean_std(little, 2)}, with much it is the plain gradient's "
             f"({mean_std(end['gradient'], 2)})",
-            verdict(clearly(little, end["gradient"])),
+            verdict(above(little, end["gradient"])),
         ),
     ]
 
