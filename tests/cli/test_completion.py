@@ -73,7 +73,7 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("efc ", ["run", "bench", "sweep", "report", "plot", "theory", "doctor", "runs", "data"]),
+        ("efc ", ["run", "bench", "sweep", "report", "plot", "theory", "serve", "doctor", "runs", "data"]),
         ("efc run --methods efc,on", ["efc,online_ewc"]),
     ],
 )

@@ -83,6 +83,11 @@ def test_run_with_an_encoder_encodes_once(tmp_path: Path) -> None:
     second = efc(*flags, "--out", "two", cwd=tmp_path)
     assert "train: 32" not in second.stderr
     assert json.loads(second.stdout)["rows"][0]["accuracy"] == row["accuracy"]
+    [cache] = tmp_path.glob("data/features/*/train.npy")
+    cache.write_bytes(cache.read_bytes()[:128] + bytes(32 * 1280 * 2))
+    third = efc(*flags, "--out", "three", cwd=tmp_path)
+    assert f"efc: {cache} is not what was written (block 1 of 1); encoded again\n" in third.stderr
+    assert json.loads(third.stdout)["rows"][0]["accuracy"] == row["accuracy"]
 
 
 def test_resnet18_without_weights_or_network_says_what_to_do(tmp_path: Path) -> None:
@@ -93,5 +98,6 @@ def test_resnet18_without_weights_or_network_says_what_to_do(tmp_path: Path) -> 
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 2
     assert "resnet18-f37072fd.pth" in done.stderr
-    assert "--encoder-weights" in done.stderr
+    assert "\nOr place these files by hand in " in done.stderr
+    assert "\nOr give a file in torchvision's layout with --encoder-weights.\n" in done.stderr
     assert "Traceback" not in done.stderr

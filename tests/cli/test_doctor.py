@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import efc
+from efc.cli.doctor import EXTRAS
 
 
 def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -43,5 +45,12 @@ def test_a_missing_package_is_named_with_its_remedy(tmp_path: Path) -> None:
     source = str(Path(efc.__file__).parents[1])
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": source})
     assert done.returncode == 1, done.stderr
-    assert "ray: not installed (optional), for --engine ray: pip install -e '.[ray]'" in done.stdout
+    mend = "pip install 'equilibrium-fisher-control[ray]'"
+    assert f"ray: not installed (optional), for --engine ray: {mend}" in done.stdout
     assert "safetensors: MISSING" in done.stdout
+
+
+def test_every_extra_for_users_is_told() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    ours = {"docs", "dist", "notebooks", "dev"}  # for those who work on the project
+    assert {extra for extra, _ in EXTRAS.values()} == set(project["optional-dependencies"]) - ours

@@ -1,84 +1,131 @@
-"""The command line. Results go to stdout, the rest to stderr; a user's mistake is one line and exit code 2."""
+"""The command line. Results go to stdout, the rest to stderr; a user's mistake is one line and exit code 2.
+
+This file imports nothing that takes time: who presses Ctrl-C while torch is imported gets one line, too.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
+import os
+import re
 import sys
-from typing import Annotated
+import warnings
+from contextlib import suppress
+from typing import Any, TextIO
 
-import typer
+from efc.cli.stopping import INTERRUPTED, Interrupted, Stopping, end
+from efc.errors import EFCError, EFCWarning, LinesError, visible
 
-from efc.cli.bench import bench_command
-from efc.cli.data import app as data_app
-from efc.cli.doctor import doctor_command
-from efc.cli.plot import plot_command
-from efc.cli.report import report_command
-from efc.cli.run import run_command
-from efc.cli.runs import app as runs_app
-from efc.cli.sweep import sweep_command
-from efc.cli.theory import theory_command
-from efc.environment import code_version
-from efc.errors import EFCError
-
-# \b: not to be wrapped.
-EPILOG = """\b
-Examples:
-  efc run --methods efc,ewc,sgd --seeds 5 --out results/first
-  efc report results/first --open
-  efc bench --datasets digits,mnist --methods all --log tensorboard
-  efc sweep --method efc --dataset digits --trials 64
-
-\b
-Exit codes: 0 done; 1 a method or a logger failed, other results are stored;
-2 a mistake in what was asked for; 130 interrupted, the same command goes on.
-"""
-
-app = typer.Typer(
-    help="Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(code_version())
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Continual learning by Equilibrium Fisher Control: one task after another, no old samples kept."""
-
-
-app.command(name="run", short_help="Train methods on a stream of tasks and compare them.")(run_command)
-app.command(name="bench", short_help="Methods x data sets x scenarios x seeds, from one store.")(bench_command)
-app.command(name="sweep", short_help="Search for good settings on validation data.")(sweep_command)
-app.command(name="report", short_help="Write the page with table and figures.")(report_command)
-app.command(name="plot", short_help="Draw a figure for a paper.")(plot_command)
-app.command(name="theory", short_help="Put the paper's claims to the test.")(theory_command)
-app.command(name="doctor", short_help="Say what is installed, what is missing, how to mend it.")(doctor_command)
-app.add_typer(runs_app, name="runs", short_help="List, show, compare and export stored runs.")
-app.add_typer(data_app, name="data")
+LONGEST = 2000
+"""Characters of a sentence that are shown; a value of a megabyte may stand in it."""
+_TOO_LARGE = re.compile("allocate memory|enough memory|size calculation")
+"""What torch says, in an error that is none of its own, of memory that is not there."""
+_ASCII = {"±": "+-", "…": "..."}
 
 
 def main() -> None:
     """Entry point: user mistakes become one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="efc")
+    warnings.showwarning = _warned
+    with Stopping() as stopping:
+        try:
+            from efc.cli.commands import app
+
+            stopping.ready()
+            code = _ended(app)
+        except Interrupted as told:
+            code = _tell(str(told) or "interrupted; what was finished is kept", INTERRUPTED)
+        if stopping.heard and code == INTERRUPTED:
+            end()
+    sys.exit(code)
+
+
+def __getattr__(name: str) -> Any:
+    """``app``, the commands, when someone asks for it."""
+    if name == "app":
+        from efc.cli.commands import app
+
+        return app
+    raise AttributeError(f"module 'efc.cli' has no attribute {name!r}")
+
+
+def _ended(app: Any) -> int:
+    """The exit code of the command that was asked for, and one line for what a user can cause and mend."""
+    import typer
+
+    usage: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this version of typer keeps it
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except usage as mistake:
+        return _misused(mistake)
+    except LinesError as mistake:
+        return _tell(str(mistake), 2, keep="\n")
     except EFCError as mistake:
-        print(f"efc: {mistake}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("efc: interrupted", file=sys.stderr)
-        sys.exit(130)
+        return _tell(str(mistake), 2)
+    except OSError as problem:  # a full disk, a folder that is gone
+        _silence_stdout()
+        where = "" if problem.filename is None else f" {os.fsdecode(problem.filename)}"
+        return _tell(f"cannot write or read{where}: {problem.strerror}; what was written before is intact", 2)
+    except (MemoryError, RuntimeError) as problem:
+        if isinstance(problem, MemoryError) or re.search(
+            "allocate memory|enough memory|size calculation", str(problem)
+        ):
+            return _tell("there is not enough memory for this; ask for a smaller network or fewer data", 2)
+        raise
 
 
-if __name__ == "__main__":
-    main()
+def _misused(mistake: Any) -> int:
+    """Usage and error as typer tells them."""
+    text = io.StringIO()
+    mistake.show(file=text)
+    print(_short(visible(text.getvalue().rstrip())), file=sys.stderr)
+    return int(mistake.exit_code)
+
+
+def _tell(text: str, code: int, keep: str = "") -> int:
+    """One line, whatever stands in the values it names; ``keep`` is what may stand in it all the same."""
+    with suppress(OSError):  # nobody may be there to be told
+        print(f"efc: {_short(visible(text, keep))}", file=sys.stderr, flush=True)
+    return code
+
+
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Our own warnings are one line without the place in the source."""
+    if issubclass(category, EFCWarning):
+        _tell(str(message), 0)
+    else:
+        (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _silence_stdout() -> None:
+    """What could not be written would be tried again, and fail again, when Python ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What an encoding lacks, such as ± in ASCII, is written otherwise; nothing is worth a traceback."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    written = (_ASCII.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking)
+    return "".join(written), error.end
+
+
+codecs.register_error("efc", _plain)

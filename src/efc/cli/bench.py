@@ -10,16 +10,19 @@ import typer
 from rich.table import Table
 
 from efc.cli.bench_paper import Wanted, compute_table, plan_table
+from efc.cli.bench_protocol import compute_protocol, plan_protocol
 from efc.cli.common import (
     DATASETS,
     CheckpointMinutes,
     Device,
+    Diagnose,
     Engines,
     Heads,
     Log,
     Methods,
     RayAddress,
     Sets,
+    Trusted,
     Workers,
     conclude,
     session_in,
@@ -27,10 +30,13 @@ from efc.cli.common import (
 from efc.cli.completion import several_of
 from efc.errors import EFCError, choose
 from efc.paper.lines import BOTH, USUAL
+from efc.paper.protocol import PROTOCOLS, SOURCES, WIDTHS
 from efc.report.terminal import duration, make_console
-from efc.runs.config import load_yaml, make_config, parse_set
+from efc.runs.config import make_config, parse_set
 from efc.runs.session import Means, Session, usual_workers
+from efc.runs.settings_file import load_yaml
 from efc.runs.timing import estimates
+from efc.runs.trust import Trust
 from efc.streams import SCENARIOS
 
 
@@ -51,10 +57,14 @@ def bench_command(
     head: Heads = None,
     seeds: Annotated[int | None, typer.Option(help="How many runs of each, from seed 0 on. Default: 5.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over each task's training data.")] = None,
-    hidden: Annotated[str | None, typer.Option(help="Widths of the hidden layers. Default: 100,100.")] = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Widths of the hidden layers. Default: 500, or the preset's.")
+    ] = None,
+    diagnose: Diagnose = False,
     config: Annotated[Path | None, typer.Option(help="YAML file with the same keys, and `datasets`.")] = None,
     preset: Annotated[Path | None, typer.Option(help="Options found by efc sweep.")] = None,
     set_: Sets = None,
+    trust: Trusted = False,
     data_dir: Annotated[str | None, typer.Option(help="Where data are kept.")] = None,
     out: Annotated[Path, typer.Option(help="Results folder; may hold many benchmarks.")] = Path("results/bench"),
     device: Device = None,
@@ -70,6 +80,13 @@ def bench_command(
     lines: Annotated[
         str | None, typer.Option(help="For paper: lines whose name contains this; several with semicolons.")
     ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="For paper: fair, our own (default), or paper: the paper's own settings beside its numbers."),
+    ] = None,
+    widths: Annotated[
+        str | None, typer.Option(help="For --protocol paper: text, code or text,code (default): whose networks.")
+    ] = None,
     plan_only: Annotated[bool, typer.Option("--plan", help="Show the plan and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document on stdout.")] = False,
 ) -> None:
@@ -84,37 +101,62 @@ def bench_command(
         for name, value in clash.items():
             if value is not None:
                 raise EFCError(f"{name}: the paper's table is fixed; leave it out")
-        given = {"seeds": seeds, "device": device, "data_dir": data_dir}
+        given = {"seeds": seeds, "device": device, "data_dir": data_dir, "diagnose": diagnose or None}
         means = Means(
-            engine or "local", workers or usual_workers(device or "auto"), ray_address, checkpoint_minutes, pack
+            engine or "local",
+            usual_workers(device or "auto") if workers is None else workers,
+            ray_address,
+            checkpoint_minutes,
+            pack,
         )
+        choose("--protocol", protocol or "fair", PROTOCOLS)
+        if widths is not None and protocol != "paper":
+            raise EFCError("--widths: belongs to the paper's protocol; add --protocol paper, or leave it out")
+        usual = WIDTHS if protocol == "paper" else USUAL
         table = Wanted(
-            (datasets or ",".join(USUAL)).split(","), scenarios.split(",") if scenarios else BOTH, features or (),
+            (datasets or ",".join(usual)).split(","), scenarios.split(",") if scenarios else BOTH, features or (),
             lines or "", {key: value for key, value in given.items() if value is not None},
+            (widths or ",".join(SOURCES)).split(","),
         )  # fmt: skip
-        with session_in(out, means, log) as session:
-            plan_table(session, table)
-            show_plan(session)
+        with session_in(out, means, log, plan_only) as session:
+            if protocol == "paper":
+                planned = plan_protocol(session, table, plan_only)
+                if session.rows:
+                    show_plan(session)
+                if not plan_only:
+                    compute_protocol(session, planned, out, json)
+                return
+            plan_table(session, table, plan_only)
+            if session.rows:
+                show_plan(session)
             if not plan_only:
                 compute_table(session, table, out, json)
         return
+    if protocol is not None:
+        raise EFCError("--protocol: belongs to the paper's table, `efc bench paper`; set options with --set here")
+    if widths is not None:
+        raise EFCError("--widths: belongs to the paper's protocol, `efc bench paper --protocol paper`; here --hidden")
     if lines is not None:
         raise EFCError("--lines: belongs to the paper's table, `efc bench paper`; choose --methods and --head here")
-    flags = {
+    flags: dict[str, object] = {
         "methods": methods, "scenario": scenarios, "head": head, "seeds": seeds, "epochs": epochs, "hidden": hidden,
         "device": device, "data_dir": data_dir, "preset_file": None if preset is None else str(preset),
+        "diagnose": diagnose or None,
     }  # fmt: skip
     file = {} if config is None else load_yaml(config)
     named = file.pop("datasets", None) if datasets is None else datasets
     if "scenarios" in file:
         file["scenario"] = file.pop("scenarios")
-    given = {key: value for key, value in flags.items() if value is not None}
+    typed = [{key: value for key, value in flags.items() if value is not None}, *map(parse_set, set_ or [])]
+    encoders = [] if datasets is None else [{"encoder": encoder} for _, encoder in _datasets(datasets)]
+    trusted = Trust.of(*typed, *encoders, files=trust)
     configs = [
-        make_config({"dataset": name, "encoder": encoder}, file, given, *(parse_set(text) for text in set_ or []))
+        make_config({"dataset": name, "encoder": encoder}, file, *typed, trust=trusted)
         for name, encoder in _datasets(named)
     ]
-    means = Means(engine or "local", workers or usual_workers(configs[0].device), ray_address, checkpoint_minutes, pack)
-    with session_in(out, means, log) as session:
+    workers = usual_workers(configs[0].device) if workers is None else workers
+    means = Means(engine or "local", workers, ray_address, checkpoint_minutes, pack)
+    with session_in(out, means, log, plan_only) as session:
         session.plan(configs)
         show_plan(session)
         if not plan_only:
@@ -136,9 +178,12 @@ def show_plan(session: Session) -> None:
     """What is stored, what will run, and for how long."""
     left = {run.id for pack in session.packs for run in pack.runs}
     table = Table("dataset", "scenario", "method", "head", "stored", "to run", box=None, padding=(0, 2, 0, 0))
+    counts: dict[tuple[str, ...], list[bool]] = {}  # rows that differ in their options alone are one line
     for row in session.rows:
-        s, n = row[0].settings, sum(run.id in left for run in row)
-        table.add_row(s.dataset, s.scenario, s.method, s.head, str(len(row) - n), str(n) if n else "")
+        s = row[0].settings
+        counts.setdefault((s.dataset, s.scenario, s.method, s.head), []).extend(run.id in left for run in row)
+    for words, missing in counts.items():
+        table.add_row(*words, str(len(missing) - sum(missing)), str(sum(missing) or ""))
     make_console(stderr=True).print(table)
     if not session.packs:
         session.tell("Nothing to run: all results are stored.")

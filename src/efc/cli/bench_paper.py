@@ -10,12 +10,16 @@ import typer
 from rich.table import Table
 
 from efc.cli.common import command_line
+from efc.data.store import SPECS, data_root, here
 from efc.errors import EFCError
 from efc.files import to_json, write_atomically
 from efc.paper.lines import COLUMNS
+from efc.paper.protocol import SOURCES
 from efc.paper.table import Cell, Entry, PaperTable, config_of, entries, told
+from efc.report.diagnosed import diagnosis_table
 from efc.report.folder import add_report, where_results_are
 from efc.report.terminal import make_console
+from efc.runs.config import RunConfig
 from efc.runs.session import Session
 
 
@@ -41,15 +45,21 @@ class Wanted:
     lines: str
     """Parts of the names of lines, divided by semicolons; empty: all."""
     settings: Mapping[str, object]
+    widths: Sequence[str] = SOURCES
+    """By the paper's protocol: the networks of its text, of its code, or both."""
 
     @property
     def entries(self) -> list[Entry]:
         return entries(self.columns, self.scenarios, self.lines)[0]
 
 
-def plan_table(session: Session, wanted: Wanted) -> None:
-    """Plan all cells; say which cannot be computed."""
+def plan_table(session: Session, wanted: Wanted, only: bool = False) -> None:
+    """Plan all cells; say which cannot be computed.
+
+    If it is ``only`` to be looked at, nothing is fetched or encoded: a column whose data are not at hand is listed.
+    """
     stand_in = stand_ins(wanted.features)
+    session.tell("Protocol: fair, the same head, search and validation data for every method, accuracy over tasks.")
     found, missing = entries(wanted.columns, wanted.scenarios, wanted.lines)
     for line in told(missing):
         session.tell(line)
@@ -57,8 +67,27 @@ def plan_table(session: Session, wanted: Wanted) -> None:
     for column in wanted.columns:
         mine = [entry for entry in found if entry.column == column]
         if mine:
-            configs.append(config_of(column, mine, stand_in.get(column), wanted.settings))
-    session.plan(configs)
+            configs.append((column, config_of(column, mine, stand_in.get(column), wanted.settings)))
+    plan_columns(session, configs, only)
+
+
+def plan_columns(session: Session, configs: Sequence[tuple[str, RunConfig]], only: bool) -> None:
+    """Plan the runs of each column; if it is ``only`` to be looked at, list those whose data are not at hand."""
+    away: dict[tuple[str, str], int] = {}
+    for column, config in configs:
+        if only and not at_hand(config):
+            what = config.dataset if config.encoder == "none" else f"{config.dataset}, encoded by {config.encoder}"
+            away[column, what] = away.get((column, what), 0) + len(config.rows) * config.seeds
+    for (column, what), runs in away.items():
+        session.tell(f"{column}: {runs} runs; how many are stored, and how long the others take, is known with {what}")
+    session.plan([config for _, config in configs if not only or at_hand(config)], build_all=not only)
+
+
+def at_hand(config: RunConfig) -> bool:
+    """Whether the data can be read at once: neither fetched nor encoded."""
+    if config.encoder != "none":
+        return False
+    return config.dataset not in SPECS or here(config.dataset, data_root(config.data_dir)) == "yes"
 
 
 def compute_table(session: Session, wanted: Wanted, folder: Path, json: bool) -> None:
@@ -77,8 +106,14 @@ def compute_table(session: Session, wanted: Wanted, folder: Path, json: bool) ->
             print(text)
         else:
             make_console(width=max(make_console().width, 60 + 22 * 2 * len(wanted.columns))).print(shown(found))
+            diagnosis_table(session.document(), make_console())
         add_report(folder, session.document(command_line()), session.tell)
         session.tell(where_results_are(folder))
+    leave(session)
+
+
+def leave(session: Session) -> None:
+    """Say what failed, and leave with the exit code."""
     for pack, message in session.failures:
         session.tell(f"Failed: {pack.label}: {message}")
     if session.stopped:

@@ -10,11 +10,10 @@ from rich import box
 from rich.table import Table
 
 from efc.cli.completion import one_of
-from efc.data.image_set import read_manifest
-from efc.data.store import SPECS, check, data_root, find_spec, get
+from efc.data.store import SPECS, check, data_root, find_spec, get, here
 from efc.environment import pick_device
-from efc.errors import EFCError
-from efc.report.terminal import Transfers, make_console
+from efc.errors import EFCError, visible
+from efc.report.terminal import Transfers, make_console, print_path
 
 app = typer.Typer(help="Get, check and encode data sets.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help=f"One of {', '.join(SPECS)}.", autocompletion=one_of(SPECS))]
@@ -33,8 +32,7 @@ def list_command(data_dir: DataDir = None) -> None:
         table.add_column(name, no_wrap=name != "what", justify="right" if name in ("train", "test") else "left")
     table.add_row("digits", "handwritten digits, 8 x 8 grey", "1437", "360", "yes")
     for spec in SPECS.values():
-        here = "yes" if read_manifest(root / spec.name / "prepared") is not None else "no"
-        table.add_row(spec.name, spec.title, str(spec.train), str(spec.test), here)
+        table.add_row(spec.name, spec.title, str(spec.train), str(spec.test), here(spec.name, root))
     table.add_row("npz:FILE", "your arrays", "", "", "")
     table.add_row("folder:DIR", "your pictures, one folder per class", "", "", "")
     make_console().print(table)
@@ -46,7 +44,7 @@ def get_command(name: Name, data_dir: DataDir = None) -> None:
 
     For instance: efc data get mnist
     """
-    print(get(name, data_root(data_dir), Transfers(make_console(stderr=True))))
+    print_path(get(name, data_root(data_dir), Transfers(make_console(stderr=True))))
 
 
 @app.command(name="check")
@@ -56,7 +54,7 @@ def check_command(name: Name, data_dir: DataDir = None) -> None:
     For instance: efc data check mnist
     """
     for line in check(name, data_root(data_dir)):
-        print(line)
+        print(visible(line))
     print(f"{name}: right")
 
 
@@ -67,16 +65,39 @@ def path_command(name: Name, data_dir: DataDir = None) -> None:
     For instance: efc data path mnist
     """
     find_spec(name)
-    folder = data_root(data_dir) / name / "prepared"
-    if read_manifest(folder) is None:
-        raise EFCError(f"{name}: not on this machine; get it with: efc data get {name}")
-    print(folder)
+    root = data_root(data_dir)
+    if here(name, root) != "yes":
+        state = "damaged" if here(name, root) == "damaged" else "not"
+        raise EFCError(f"{name}: {state} on this machine; get it with: efc data get {name}")
+    print_path(root / name / "prepared")
+
+
+@app.command(name="convert")
+def convert_command(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="An ARFF, Parquet or CSV file.")],
+    out: Annotated[Path, typer.Argument(metavar="FILE.npz", help="What to write, for --dataset npz:FILE.npz.")],
+    label: Annotated[str, typer.Option(help="The column with the classes; all others are features.")],
+    test: Annotated[
+        Path | None, typer.Option(help="A table with the test part. Default: a fifth of each class.")
+    ] = None,
+) -> None:
+    """Make a data set of a table; columns of texts become a column of zeros and ones for each value.
+
+    For instance: efc data convert flowers.parquet flowers.npz --label species
+    """
+    from efc.adapters.arrays import save_npz
+    from efc.adapters.frames import from_frame, read_table
+
+    data = from_frame(read_table(table), label, None if test is None else read_table(test), name=table.name)
+    print_path(save_npz(data, out))
 
 
 @app.command(name="encode")
 def encode_command(
     name: Annotated[str, typer.Argument(help="A data set, or npz:FILE or folder:DIR with images.")],
-    encoder: Annotated[str, typer.Option(help="efficientnet-lite0 or resnet18.")],
+    encoder: Annotated[
+        str, typer.Option(help="efficientnet-lite0, resnet18, or your own as module:function, which runs its code.")
+    ],
     encoder_weights: Annotated[Path | None, typer.Option(help="Weights for resnet18, torchvision's layout.")] = None,
     data_dir: DataDir = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
@@ -91,4 +112,4 @@ def encode_command(
         raise EFCError("encoder: 'none' has nothing to compute; choose efficientnet-lite0 or resnet18")
     progress = Transfers(make_console(stderr=True))
     data = load(name, encoder, encoder_weights, data_dir, device=pick_device(device), progress=progress)
-    print(f"{name}: {len(data.x_train)} + {len(data.x_test)} images, {data.x_train.shape[1]} features each")
+    print(f"{visible(name)}: {len(data.x_train)} + {len(data.x_test)} images, {data.x_train.shape[1]} features each")

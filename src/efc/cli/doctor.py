@@ -12,9 +12,9 @@ from typing import Annotated
 import torch
 import typer
 
-from efc.data.image_set import read_manifest
-from efc.data.store import SPECS, data_root
+from efc.data.store import SPECS, data_root, here
 from efc.environment import code_version
+from efc.errors import install, visible
 
 EXTRAS = {
     "matplotlib": ("plots", "pictures of results"),
@@ -23,9 +23,16 @@ EXTRAS = {
     "efficientnet-lite-pytorch": ("encoders", "the encoder efficientnet-lite0"),
     "optuna": ("optuna", "efc sweep --sampler optuna"),
     "ray": ("ray", "--engine ray"),
+    "river": ("river", "River's classifiers"),
     "tensorboard": ("tensorboard", "--log tensorboard"),
     "mlflow-skinny": ("mlflow", "--log mlflow"),
     "wandb": ("wandb", "--log wandb"),
+    "pandas": ("frames", "frames, ARFF, Parquet and CSV files"),
+    "datasets": ("hugging-face", "Hugging Face's data sets"),
+    "onnx": ("onnx", "the export to ONNX"),
+    "starlette": ("serve", "efc serve"),
+    "uvicorn": ("serve", "efc serve"),
+    "avalanche-lib": ("avalanche", "Avalanche's benchmarks and strategies"),
 }
 NEEDED = ("torch", "numpy", "scikit-learn", "safetensors", "typer", "rich", "PyYAML")
 
@@ -44,17 +51,17 @@ def doctor_command(
     for name in NEEDED:
         found = installed(name)
         whole = whole and found is not None
-        _tell(name, found, "pip install -e . in a clone")
+        _tell(name, found, install())
     for name, (extra, purpose) in EXTRAS.items():
-        _tell(name, installed(name), f"for {purpose}: pip install -e '.[{extra}]' in a clone", optional=True)
+        _tell(name, installed(name), f"for {purpose}: {install(extra)}", optional=True)
     for line in devices():
         print(line)
     root = data_root(data_dir)
-    print(f"data folder {root}{_space(root)}")
+    print(f"data folder {visible(str(root))}{_space(root)}")
     print("  digits: here (embedded)")
     for name in SPECS:
-        here = read_manifest(root / name / "prepared") is not None
-        print(f"  {name}: here" if here else f"  {name}: not here; get it with: efc data get {name}")
+        state = {"yes": "here", "no": "not here"}.get(found := here(name, root), found)
+        print(f"  {name}: {state}" + ("" if found == "yes" else f"; get it with: efc data get {name}"))
     if not whole:
         raise typer.Exit(1)
 

@@ -31,8 +31,9 @@ from efc.learners import LEARNERS
 from efc.report.terminal import make_console
 from efc.runs.config import RunConfig, make_config, parse_set
 from efc.runs.session import Means, Session
+from efc.runs.trust import Trust
 from efc.search import SAMPLERS, Budget, Space, Tried, UnfinishedError, on_border, parse_axes, spaces, sweep
-from efc.search.preset_file import preset_text
+from efc.search.preset_file import preset_text, read_presets
 from efc.search.space import bounds
 from efc.streams import SCENARIOS
 
@@ -42,7 +43,10 @@ PACKERS = ("axis", "none")
 def sweep_command(
     method: Annotated[
         str,
-        typer.Option(help="One or several methods, or your own as module:Class.", autocompletion=several_of(LEARNERS)),
+        typer.Option(
+            help="One or several methods, or your own as module:Class, which runs its code.",
+            autocompletion=several_of(LEARNERS),
+        ),
     ] = "efc",
     dataset: Annotated[str, typer.Option(help="The data set.", autocompletion=one_of(DATASETS))] = "digits",
     encoder: Encoder = None,
@@ -86,16 +90,23 @@ def sweep_command(
     """
     budget = Budget(trials, seeds, finalists, final_seeds, sampler, storage)
     choose("--packer", packer, PACKERS)
-    flags = {
+    flags: dict[str, object] = {
         "methods": method, "scenario": scenario, "dataset": dataset, "encoder": encoder, "head": head,
         "epochs": epochs, "hidden": hidden, "device": device, "data_dir": data_dir, "validation": 0.25,
     }  # fmt: skip
-    given = {key: value for key, value in flags.items() if value is not None}
-    together = make_config(given, *(parse_set(text) for text in set_ or []), shipped=False)
+    typed = [{key: value for key, value in flags.items() if value is not None}, *map(parse_set, set_ or [])]
+    together = make_config(*typed, shipped=False, trust=Trust.of(*typed))
     searched = spaces(together, parse_axes(axes or []))
-    means = Means(engine or "local", workers or 1, ray_address, checkpoint_minutes, None if packer == "axis" else 1)
+    means = Means(
+        engine or "local",
+        1 if workers is None else workers,
+        ray_address,
+        checkpoint_minutes,
+        None if packer == "axis" else 1,
+    )
     file = preset or out / f"{dataset.replace(':', '-').replace('/', '-')}.yaml"
     with session_in(out, means, log) as session:
+        read_presets(file, together.rows, save_as)  # what is wrong with it must not cost the search
         for row, space in zip(together.rows, searched, strict=True):
             base = replace(together, rows=(row,))
             try:
@@ -103,7 +114,7 @@ def sweep_command(
             except UnfinishedError:
                 finish(session)
                 return
-            existing = file.read_text(encoding="utf-8") if file.exists() else ""
+            existing = read_presets(file, base.rows, save_as)  # again: another search may have added to it
             write_atomically(
                 file, preset_text(existing, base, tried, command_line(), budget.describe(), space, save_as)
             )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from efc.cli.common import command_line
 from efc.cli.completion import one_of
@@ -16,8 +16,10 @@ from efc.data.catalogue import DATASETS, check_name
 from efc.environment import pick_device
 from efc.errors import choose
 from efc.files import to_json, write_atomically
+from efc.report.style import new_figure
+from efc.report.terminal import make_console
 
-STYLES = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
+STYLES = {"holds": "green", "holds in part": "yellow", "does not hold": "red", "not decided": "magenta"}
 
 
 def _offered(incomplete: str) -> list[str]:
@@ -36,7 +38,10 @@ def theory_command(
     dataset: Annotated[
         str | None, typer.Option(help="mnist (default), or any other data set.", autocompletion=one_of(DATASETS))
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds 0, 1, ... (5; --quick: 3).")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds 0, 1, ... (5; --quick: 3).")] = None,
+    most_seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="forgetting adds seeds up to so many (20; --quick: none).")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder. Default: results/theory-DATASET.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Measure again what --out holds already.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "cpu",
@@ -50,7 +55,7 @@ def theory_command(
     when the same command is given again.
     """
     from efc.theory.experiments import EXPERIMENTS
-    from efc.theory.run import examine, markdown, without_numbers
+    from efc.theory.run import examine, markdown, together
     from efc.theory.situation import QUICK, Scale
 
     if not names and not all_:
@@ -58,20 +63,24 @@ def theory_command(
         return
     chosen = [EXPERIMENTS[choose("NAME", name, EXPERIMENTS)] for name in names or []]
     scale = QUICK if quick else Scale()
-    scale = replace(scale, dataset=dataset or scale.dataset, seeds=seeds or scale.seeds)
+    scale = replace(
+        scale, dataset=dataset or scale.dataset, seeds=seeds or scale.seeds, most_seeds=most_seeds or scale.most_seeds
+    )
     check_name(scale.dataset)
+    chosen_device = pick_device(device)
     folder = out or Path("results") / f"theory-{scale.dataset.replace(':', '-').replace('/', '-')}"
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
+    new_figure((1, 1))  # what it is drawn with must be there: said now, not after hours
     found = examine(
-        chosen or list(EXPERIMENTS.values()), scale, folder, pick_device(device), command_line(),
+        chosen or list(EXPERIMENTS.values()), scale, folder, chosen_device, command_line(),
         lambda text: console.print(text, markup=False, highlight=False), overwrite,
     )  # fmt: skip
     write_atomically(folder / "theory.md", markdown(found))
-    write_atomically(folder / "theory.json", to_json([without_numbers(document) for document in found]))
+    write_atomically(folder / "theory.json", together(found))
     if json:
         print(to_json(found))
     else:
-        Console().print(_table(found))
+        make_console().print(_table(found))
     console.print(f"Findings and figures: {folder}", markup=False, highlight=False)
 
 
@@ -79,7 +88,7 @@ def _list(experiments: dict[str, Any]) -> None:
     shown = Table("experiment", "what it examines", box=None, padding=(0, 2, 0, 0))
     for experiment in experiments.values():
         shown.add_row(experiment.name, experiment.title)
-    Console().print(shown)
+    make_console().print(shown)
     print("\nName one or several, or --all; --quick for a small net on the embedded digits.")
 
 
@@ -88,7 +97,5 @@ def _table(found: list[dict[str, Any]]) -> Table:
     for document in found:
         for claim in document["claims"]:
             verdict = claim["verdict"]
-            shown.add_row(
-                document["experiment"], claim["statement"], claim["measured"], f"[{STYLES[verdict]}]{verdict}[/]"
-            )
+            shown.add_row(document["experiment"], claim["statement"], claim["measured"], Text(verdict, STYLES[verdict]))
     return shown
