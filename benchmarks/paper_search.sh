@@ -8,7 +8,8 @@
 #
 # The file to put into src/efc/presets/ is results/search/COLUMN.yaml. PART=N runs only the Nth of the searches below (from 1 on; PART=0 counts
 # them), with RESULTS=FOLDER into a folder of its own, so that several may run side by side. The searches of the second half came with
-# remembered activity; their rates go from 1e-5 to 1e-1, because the best ones with it are a hundred times those without.
+# remembered activity; their rates go from 1e-5 to 1e-1, because the best ones with it are a hundred times those without. ONLY=before,
+# remembering or rivals runs one of the three groups.
 set -euo pipefail
 column=$1
 shift
@@ -96,6 +97,37 @@ for scenario in class task; do
 done
 }
 
+plain() { # the circumstances of the other searches
+  echo "--method $1 --set $1.inputs=raw --set $1.drift=trusted --set $1.skip=off --set $1.readout=regression"
+}
+
+rivals() { # methods that came later, each with its own numbers and the best of three heads
+for head in zero least_squares input_compensated; do
+  # shellcheck disable=SC2046
+  {
+  search $(plain kfac) "${rate[@]}" --search strength=1e-1:1e9 --scenario class --head $head
+  search $(plain ncl) --search lr=1e-4:1e0 --search prior=1e-6:1e1 --scenario class --head $head
+  search $(plain owm) "${rate[@]}" --search alpha=1e-3:1e3 --scenario class --head $head
+  search $(plain gpm) "${rate[@]}" --search slack=1e-4:3e-1 --scenario class --head $head
+  search $(plain lwf) "${rate[@]}" --search distil=1e-2:1e3 --scenario class --head $head
+  }
+done
+search --method slda --search shrinkage=1e-6:1e0 --scenario class --head analytic
+for features in relu fourier; do
+  search --method analytic --save-as random-$features --set analytic.width=2000 --set analytic.features=$features \
+    --search ridge=1e-9:1e1 --search bandwidth=3e-2:3e0 --scenario class --head analytic
+done
+# shellcheck disable=SC2046
+{
+search $(plain kfac) "${rate[@]}" --search strength=1e-1:1e9 --scenario task --head zero
+search $(plain ncl) --search lr=1e-4:1e0 --search prior=1e-6:1e1 --scenario task --head zero
+search $(plain owm) "${rate[@]}" --search alpha=1e-3:1e3 --scenario task --head zero
+search $(plain gpm) "${rate[@]}" --search slack=1e-4:3e-1 --scenario task --head zero
+search $(plain lwf) "${rate[@]}" --search distil=1e-2:1e3 --scenario task --head zero
+search --method slda --search shrinkage=1e-6:1e0 --scenario task --head analytic
+}
+}
+
 wide() {
 search --method efc "${gamma[@]}" --scenario class --head least_squares
 search --method efc "${gamma[@]}" --scenario class --head input_compensated
@@ -109,9 +141,10 @@ for head in least_squares input_compensated; do
 done
 }
 
+only() { [ "${ONLY:-$1}" = "$1" ]; }
 case $column in
   *-wide) wide ;;
-  digits) remembering ;;
-  *) [ "${ONLY:-before}" = before ] && before; [ "${ONLY:-remembering}" = remembering ] && remembering ;;
+  digits) if only remembering; then remembering; fi; if only rivals; then rivals; fi ;;
+  *) if only before; then before; fi; if only remembering; then remembering; fi; if only rivals; then rivals; fi ;;
 esac
 if [ "${PART:-}" = 0 ]; then echo "$part"; fi
