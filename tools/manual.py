@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import html
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -23,13 +24,25 @@ from mkdocs.structure.pages import Page
 
 from efc import learners
 from efc.cli import app
+from efc.environment import code_version
 
 ROOT = Path(__file__).parents[1]
+WORDY = 22
+"""Letters that the cells of a table have on average, from which on they are read, not compared."""
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The version stands beside the name. A link to the repository where ``EFC_REPOSITORY`` names one."""
+    config.site_name = f"EFC {code_version()}"
+    config.repo_url = os.environ.get("EFC_REPOSITORY") or config.repo_url
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Every script in ``examples`` is a page: its docstring, and the code."""
+    """Every script in ``examples`` is a page: its docstring, and the code. So is `SECURITY.md`."""
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "security.md", content=security))
     for path in EXAMPLES:
         source = path.read_text(encoding="utf-8")
         title, _, rest = (ast.get_docstring(ast.parse(source)) or path.stem).partition("\n")
@@ -41,16 +54,38 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to the examples go to their pages; what a program knows takes its place."""
+    """Links to what lies outside ``docs`` go to its pages; what a program knows takes its place."""
+    markdown = unmarked(markdown)
     markdown = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", r"](examples/\1.md)", markdown)
+    markdown = markdown.replace("](../SECURITY.md", "](security.md")
     markdown = markdown.replace("<!-- efc --help -->", "\n".join(command_reference()))
     return markdown.replace("<!-- options -->", "\n".join(options_reference()))
+
+
+def unmarked(markdown: str) -> str:
+    """``<F_A, G>`` is a product, not the beginning of an element: shown as it is, outside of code and equations."""
+    pieces = re.split(r"(^```.*?^```$|`[^`\n]+`|\$[^$\n]+\$)", markdown, flags=re.S | re.M)
+    pieces[::2] = [re.sub(r"<(?=[A-Z][^<>\n]*,[^<>\n]*>)", "&lt;", piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Equations as MathML; Sphinx's roles in docstrings as plain code."""
     content = re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _mathml, content, flags=re.S)
+    content = re.sub(r"<table>.*?</table>", _labelled, content, flags=re.S)
     return re.sub(r":(?:func|class|meth|data):<code>~?(?:[\w.]*\.)?(\w+)</code>", r"<code>\1</code>", content)
+
+
+def _labelled(found: re.Match[str]) -> str:
+    """A table of many wordy columns becomes a card a row on a phone: every cell carries its column's name."""
+    table = found[0]
+    heads = [html.escape(re.sub(r"<[^>]+>", "", head)) for head in re.findall(r"<th[^>]*>(.*?)</th>", table, re.S)]
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", table, re.S)
+    if len(heads) < 4 or sum(map(len, cells)) < WORDY * len(cells):
+        return table
+    columns = iter(heads * (len(cells) // len(heads)))
+    table = re.sub(r"<td(?=[ >])", lambda _: f'<td data-column="{next(columns)}"', table)
+    return table.replace("<table>", "<table data-cards>", 1)
 
 
 def _mathml(found: re.Match[str]) -> str:

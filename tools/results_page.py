@@ -1,4 +1,5 @@
-"""Writes the tables of docs/tables.md and the head of docs/results.md, table and figure, from docs/results/*.json.
+"""Writes the tables of docs/tables.md, docs/estimator.md and docs/paper-protocol.md, the figures in docs/departures.md
+and the head of docs/results.md, table and figure, from docs/results/*.json.
 
     python tools/results_page.py
 
@@ -8,11 +9,15 @@ Where a row of the head table says "best", the line was chosen by its accuracy o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
 
 from efc import presets
-from efc.paper.lines import COLUMNS, DEFAULT, USUAL
+from efc.paper.lines import COLUMNS, DEFAULT, UNTUNED, USUAL
+from efc.paper.protocol import ProtocolTable
+from efc.paper.remarks import page as protocol_page
 from efc.paper.table import Entry, PaperTable, entries
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,6 +28,7 @@ TITLES = {
     "mnist-wide": "Split-MNIST, wide", "cifar10-resnet18-wide": "Split-CIFAR-10, ResNet18 features, wide",
     "tiny-imagenet-resnet18-wide": "Split-Tiny-ImageNet, ResNet18 features, wide",
 }  # fmt: skip
+SUITE = {"efc": "`EFCClassifier()`", "ridge": "ridge, all data at once", "ridge_cv": "ridge, cross-validated"}
 DIAGONAL = ("EWC", "online EWC", "SI", "MAS")
 MARKS = ("<!-- written by tools/results_page.py -->", "<!-- end -->")
 
@@ -36,11 +42,13 @@ def _of(*starts: str, heads: Sequence[str] = ("",)) -> Chooser:
 
 def _efc(line: str) -> bool:
     """EFC with remembered activity, whole and tuned."""
-    return _of("EFC")(line) and not any(part in line for part in ("default", "gamma off", "pull off"))
+    return _of("EFC")(line) and not any(part in line for part in ("default", "untuned", "gamma off", "pull off"))
 
 
 HEADLINE: dict[str, Chooser] = {
     "**EFC, default options**": lambda line: line == DEFAULT.label,
+    "first task, then frozen, default options": lambda line: line.startswith("first task, then frozen, default"),
+    "**EFC**, untuned, least-squares head": lambda line: line == UNTUNED.label,
     "**EFC**, tuned, least-squares head": lambda line: line == "EFC, least-squares head",
     "**EFC**, tuned, zero head": lambda line: line == "EFC, zero head",
     "**EFC**, tuned, best": _efc,
@@ -110,6 +118,41 @@ def tables(found: PaperTable, wide: PaperTable) -> str:
     return "\n".join(parts)
 
 
+def suite(document: Mapping[str, Any]) -> str:
+    """What `benchmarks/suite.py --json` wrote: a line for every set, and the differences that the goals are about."""
+    main, names = document["plan"]["main"], document["plan"]["estimators"]
+    titles = " | ".join(SUITE.get(name, f"`{name}`") for name in names)
+    lines = [
+        f"| set: classes, samples x features | {titles} | calibration error | at best |",
+        "|---" * (len(names) + 3) + "|",
+    ]
+    means: dict[str, list[float]] = {name: [] for name in (*names, "calibration", "calibration_at_best")}
+    for result in document["results"]:
+        scores = {score["estimator"]: score for score in result["scores"] if score["setting"] == main}
+        about, shown = result["about"], []
+        for name in names:
+            found = scores[name]["accuracies"]
+            means[name].append(fmean(found))
+            shown.append(f"{fmean(found):.1f}" + (f" ± {stdev(found):.1f}" if len(found) > 1 else ""))
+        for kind in ("calibration", "calibration_at_best"):
+            means[kind].append(fmean(scores["efc"][kind]))
+        told = f"{result['name']}: {about['classes']}, {about['samples']} x {about['features']}"
+        shown += [f"{means[kind][-1]:.3f}" for kind in ("calibration", "calibration_at_best")]
+        lines.append(f"| {told} | {' | '.join(shown)} |")
+    last = " | ".join(f"**{fmean(means[name]):.1f}**" for name in names)
+    lines += [
+        f"| mean | {last} | {fmean(means['calibration']):.3f} | {fmean(means['calibration_at_best']):.3f} |",
+        "",
+        "| difference, points | mean | worst | best |",
+    ]
+    lines.append("|---|---|---|---|")
+    for title, line in document["summary"].items():
+        if isinstance(line, dict) and "mean" in line:
+            ends = (f"{points:+.1f} ({name})" for name, points in (line["worst"], line["best"]))
+            lines.append(f"| {title} | {line['mean']:+.1f} | {' | '.join(ends)} |")
+    return "\n".join(lines) + "\n"
+
+
 def between(text: str, new: str) -> str:
     """``text`` with what stands between the marks replaced."""
     start, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
@@ -141,12 +184,49 @@ def draw(found: PaperTable, file: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
+def pages() -> dict[str, str]:
+    """What is written into every page."""
     found, wide = committed("paper"), committed("paper-wide")
-    for name, new in (("results", headline(found)), ("tables", tables(found, wide))):
+    untuned = json.loads((DOCS / "results" / "suite.json").read_text(encoding="utf-8"))
+    written = {"results": headline(found), "tables": tables(found, wide), "estimator": suite(untuned)}
+    if (DOCS / "results" / "paper-protocol.json").exists():
+        written["paper-protocol"] = protocol_page(ProtocolTable.from_json(document("paper-protocol")), TITLES)
+    return written
+
+
+def document(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def departures(text: str, found: Mapping[str, Any]) -> str:
+    """docs/departures.md with the last cell of every table row filled that names measured changes in the one before."""
+    rows = {row["name"]: row for row in found["rows"]}
+    lines = []
+    for line in text.split("\n"):
+        cells = line.split(" | ")
+        names = [name.strip().strip("`") for name in cells[-2].split("; ")] if len(cells) > 2 else []
+        if names and all(name in rows for name in names):
+            line = " | ".join([*cells[:-1], "; ".join(difference(rows[name]) for name in names) + " |"])
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def difference(row: Mapping[str, Any]) -> str:
+    """Points, and the accuracy itself where there is nothing to compare with."""
+    if row["name"] == row["base"]:
+        return f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f}"
+    return f"{row['difference']['mean']:+.1f} ± {row['difference']['std']:.1f}"
+
+
+def main() -> None:
+    for name, new in pages().items():
         page = DOCS / f"{name}.md"
         page.write_text(between(page.read_text(encoding="utf-8"), new), encoding="utf-8")
-    draw(found, DOCS / "results" / "headline.png")
+    if (DOCS / "results" / "departures.json").exists():
+        page = DOCS / "departures.md"
+        page.write_text(departures(page.read_text(encoding="utf-8"), document("departures")), encoding="utf-8")
+    draw(committed("paper"), DOCS / "results" / "headline.png")
 
 
 if __name__ == "__main__":
