@@ -1,9 +1,9 @@
-# `make demo`, `make test`, `make docs`: each sets up what it needs in .venv.
+# `make demo`, `make test`, `make docs`, `make dist`: each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs pictures bench format clean
+.PHONY: demo test docs dist pictures bench format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/efc run --dataset digits --scenario class --methods efc,efc-paper,ewc,sgd,analytic \
@@ -19,6 +19,10 @@ test: $(VENV)/.installed-dev
 # The manual, into site/: open site/index.html. The variable silences an advertisement.
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# An sdist and a wheel in dist/, looked through; the wheel is installed into a fresh environment and tried.
+dist: $(VENV)/.installed-dist
+	$(BIN)/python tools/dist.py
 
 pictures: $(VENV)/.installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/pictures.py
@@ -41,14 +45,13 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[plots,report]'
-	touch $@
+$(VENV)/.installed: EXTRAS = plots,report,serve
+$(VENV)/.installed-docs: EXTRAS = docs
+$(VENV)/.installed-dist: EXTRAS = dist
+$(VENV)/.installed-dev: EXTRAS = dev
 
-$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[docs]'
-	touch $@
-
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+$(VENV)/.installed $(VENV)/.installed-docs $(VENV)/.installed-dist $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing efc[$(EXTRAS)] into $(VENV). If torch is not there yet, this takes minutes: it is 0.2 GB for"
+	@echo "the CPU alone, and several GB with the GPU libraries (README.md says how to choose)."
+	$(BIN)/python -m pip install -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $@

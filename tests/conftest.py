@@ -15,6 +15,12 @@ import torch
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _same_draws() -> None:
+    """Whoever draws without a seed draws the same, whichever tests ran before."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")

@@ -61,7 +61,7 @@ def trained(name: str, device: torch.device, head: str | None, scenario: str, **
 
 CASES = [
     *((name, None, {}) for name in LEARNERS),
-    *(("efc", head, {}) for head in ("random", "analytic", "compensated", "input_compensated")),
+    *(("efc", head, {}) for head in ("random", "analytic", "compensated", "input_compensated", "gaussian")),
     ("ewc", "compensated", {}),
     ("sgd", "zero", {"step": "natural"}),
     ("activity", "zero", {"step": "natural", "mu": [1.0, 9.0], "rank": 3}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efc.errors import EFCError, choose, suggest
+from efc.errors import EFCError, LinesError, choose, suggest
 
 NAMES = ("newton", "anderson", "fixed_point")
 
@@ -27,6 +27,10 @@ def test_swapped_letters_go_before_other_near_misses() -> None:
     assert suggest("minst", ["mint", "mnist"]) == " (did you mean 'mnist'?)"
     assert suggest("minst", ["mint"]) == " (did you mean 'mint'?)"
     assert suggest(3, ["mint"]) == ""
+
+
+def test_lines_stay_lines_and_what_they_name_does_not_break_them() -> None:
+    assert str(LinesError("no source.", "  - a\nb\x1b[31m")) == "no source.\n  - a\\nb\\x1b[31m"
 
 
 def test_it_is_a_value_error() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import typer
 from markdown_it import MarkdownIt
 
 from efc.cli import app
+from support.warm import python, shell
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,7 +26,7 @@ SHOWN = ("console", "yaml")
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, cwd=tmp_path)
+    done = python(example.read_text(encoding="utf-8"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
@@ -36,6 +35,11 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     """(language, text) of all blocks of a page, in order, as Markdown has them; indented ones have no language."""
     tokens = MarkdownIt().parse(page.read_text(encoding="utf-8"))
     return [(token.info.strip(), token.content) for token in tokens if token.type in ("fence", "code_block")]
+
+
+def needed(page: Path) -> list[str]:
+    """The packages beside those of a plain installation that a page's blocks import, as it says in a comment."""
+    return [name for line in re.findall("<!-- needs: (.*) -->", page.read_text("utf-8")) for name in line.split()]
 
 
 def name(page: Path) -> str:
@@ -47,16 +51,24 @@ def name(page: Path) -> str:
 )
 def test_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     """A Python block that begins with the name of a file, as a comment, is that file for the blocks after it."""
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    for language, text in blocks(page):
-        if language not in RUN:
-            continue
-        if named := re.match(r"# (\w+\.py)\n", text):
-            (tmp_path / named[1]).write_text(text, encoding="utf-8")
-        command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PATH": path})
-        assert done.returncode == 0, done.stderr
+    for package in needed(page):
+        pytest.importorskip(package, reason=f"{package} is not installed, which {name(page)} needs")
+    folder, tools = tmp_path / "here", tmp_path / "tools"
+    folder.mkdir()
+    tools.mkdir()
+    (folder / "docs").symlink_to(ROOT / "docs")
+    with shell(tools) as environment:
+        for language, text in blocks(page):
+            if language not in RUN:
+                continue
+            if named := re.match(r"# (\w+\.py)\n", text):
+                (folder / named[1]).write_text(text, encoding="utf-8")
+            if language == "python":
+                done = python(text, folder)
+            else:
+                command = ["sh", "-ec", text]
+                done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+            assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from efc.errors import EFCError
-from efc.files import make_folder, to_json, write_atomically
+from efc.files import from_cell, make_folder, to_csv, to_json, write_atomically
 
 
 def test_what_is_written_is_there_and_nothing_else(tmp_path: Path) -> None:
@@ -52,5 +53,24 @@ def test_folders_are_made_with_those_above_them(tmp_path: Path) -> None:
 def test_json_is_strict() -> None:
     document = {"a": [1.5, math.inf, (-math.inf, None)], "path": Path("x/y"), "deep": {"b": True}}
     assert json.loads(to_json(document)) == {"a": [1.5, "inf", ["-inf", None]], "path": "x/y", "deep": {"b": True}}
-    with pytest.raises(ValueError, match="JSON"):
-        to_json({"a": math.nan})
+    assert json.loads(to_json({"a": math.nan, "b": [math.nan]})) == {"a": None, "b": [None]}
+
+
+def test_csv_for_spreadsheets_and_readers() -> None:
+    """Cells that a spreadsheet would compute are texts to it; numbers stay numbers; every row is one line."""
+    cells = ["=1+1", "+cmd|' /C calc'!A0", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1", "-1.5", "+3", "1e-3",
+             "'a", "a=b", "-", "--", "", "a,b\"c"]  # fmt: skip
+    text = to_csv([cells, [1, -2.5, None, True]])
+    assert text.count("\n") == 2
+    first, second = csv.reader(text.splitlines())
+    assert second == ["1", "-2.5", "", "True"]
+    for cell, written in zip(cells, first, strict=True):
+        assert written[:1] not in ("=", "@", "\t", "\r")
+        assert from_cell(written) == cell.replace("\t", r"\t").replace("\r", r"\r")
+    assert first[8:12] == ["-1.5", "+3", "1e-3", "'a"]
+    assert first[2] == "'-1+1"
+
+
+def test_names_that_are_no_utf8_cost_no_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", "x\udcff")
+    assert (tmp_path / "a").read_text() == r"x\udcff"

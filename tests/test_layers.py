@@ -13,8 +13,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "efc"
 ROOMS = (
     "errors", "files", "plugins", "environment", "metrics",
-    "core", "encoders", "presets", "data", "streams", "learners", "training", "classifiers",
-    "runs", "search", "paper", "report", "loggers", "theory", "api", "cli",
+    "core", "encoders", "presets", "data", "streams", "learners", "training", "classifiers", "adapters", "river",
+    "runs", "search", "paper", "report", "loggers", "theory", "serve", "api", "cli",
 )  # fmt: skip
 """From the ground up; docs/architecture.md draws them."""
 DOORS = ("__init__", "__main__")
@@ -95,6 +95,7 @@ def test_no_file_is_too_long_to_read() -> None:
 
 
 def test_anything_is_rarely_allowed() -> None:
-    """``Any`` is where type checking ends."""
-    texts = [f.read_text("utf-8") for f in SOURCE.rglob("*.py") if "theory" not in f.parts]
+    """``Any`` is where type checking ends. Packages without types are met in the rooms that are left out."""
+    without = {"theory", "adapters", "river"}
+    texts = [f.read_text("utf-8") for f in SOURCE.rglob("*.py") if without.isdisjoint(f.relative_to(SOURCE).parts)]
     assert sum(len(re.findall(r"\bAny\b", text)) for text in texts) < 100

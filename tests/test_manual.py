@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     return folder
+
+
+UNDER_BUTTON = """() => [...document.querySelectorAll('pre > code')].filter(code => {
+  const style = getComputedStyle(code), nav = code.parentNode.querySelector('.md-code__nav');
+  return nav && parseFloat(style.paddingRight) < nav.offsetWidth;
+}).map(code => code.textContent.slice(0, 60))"""
+CUT_OFF = """() => {
+  const scrolls = (node) => ['auto', 'scroll'].includes(getComputedStyle(node).overflowX);
+  return [...document.querySelectorAll('article table')].filter((table) => {
+    let place = table;
+    while (place !== document.body && !scrolls(place)) place = place.parentNode;
+    return table.getBoundingClientRect().right > innerWidth && !scrolls(place);
+  }).map((table) => table.textContent.slice(0, 60));
+}"""
 
 
 def ids(page: Path) -> set[str]:
@@ -104,6 +119,7 @@ def test_pictures_are_small_and_there(site: Path) -> None:
     shown = [
         (page.parent / source).resolve()
         for page in site.rglob("*.html")
+        if page.name != "404.html"  # which may be asked for anywhere, and names all from the root
         for source in re.findall(r'<img [^>]*src="(?!data:)([^"]+)"', page.read_text(encoding="utf-8"))
     ]
     assert len(shown) >= 4
@@ -168,6 +184,29 @@ def test_search_works_from_a_folder(show: Callable[..., Any]) -> None:
     results.first.click()
     page.wait_for_url(re.compile("html"))
     assert "preservation" in page.locator("article").inner_text().lower()
+
+
+def test_products_in_angle_brackets_are_shown(show: Callable[..., Any]) -> None:
+    text = show("theory.html").locator("article").inner_text()
+    assert "<I, F_A>" in text
+    assert "<F~_A, F_A>" in text
+
+
+def test_the_header_has_logo_and_version(show: Callable[..., Any]) -> None:
+    page = show("index.html")
+    assert version("equilibrium-fisher-control") in page.title() + page.locator("header").inner_text()
+    assert page.locator("header .md-logo img").evaluate("image => image.naturalWidth > 0")
+
+
+def test_no_code_lies_under_the_copy_button_and_no_table_is_cut_off(show: Callable[..., Any]) -> None:
+    page = show("estimator.html", 390)
+    assert page.evaluate(UNDER_BUTTON) == []
+    page = show("theory.html", 390)
+    assert page.evaluate(CUT_OFF) == []
+    cards = page.locator("table[data-cards]").first
+    assert cards.bounding_box()["width"] <= 390  # a row of words is a card: nothing to scroll sideways for
+    cell = cards.locator("td[data-column=measured]").first
+    assert "measured" in page.evaluate("cell => getComputedStyle(cell, '::before').content", cell.element_handle())
 
 
 def test_examples_are_pages(show: Callable[..., Any]) -> None:

@@ -39,3 +39,11 @@ def test_a_single_task_forgets_nothing() -> None:
     assert metrics.backward_transfer(one) == [0]
     assert metrics.forward_transfer(np.array([[50.0]]), np.array([[40.0]])) == [0]
     assert metrics.final_accuracy(one) == metrics.average_incremental_accuracy(one) == [80]
+
+
+def test_accuracy_over_samples_counts_every_sample_once() -> None:
+    """Tasks of 90 and 10 samples, 80 % and 20 % of them right: 74 % of all, where the mean over tasks is 50 %."""
+    confusion = np.array([[[72, 18], [8, 2]]], float)
+    np.testing.assert_allclose(metrics.sample_accuracy(confusion), [74])
+    np.testing.assert_allclose(metrics.sample_accuracy(confusion, samples=148), [50])  # a run left some unanswered
+    np.testing.assert_allclose(metrics.sample_accuracy(np.zeros((1, 2, 2))), [0])

@@ -16,15 +16,20 @@ TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "efc"
 WHOLE = {
     "test_device.py": "all that computes, on another device",
+    "test_dist.py": "the packages, as tools/dist.py makes them",
     "test_examples.py": "the examples, README and manual as they stand",
     "test_layers.py": "what rooms may import",
     "test_manual.py": "the manual as it is built",
     "test_mirror.py": "this",
+    "test_notebooks.py": "the notebooks of the examples",
     "test_suite_data.py": "the data sets of benchmarks/suite_data.py",
     "test_same_numbers.py": "the commands against numbers recorded before the modules were moved",
 }
 """Tests of the project, not of a file."""
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS = {
+    "cli/test_fuzz.py": "random command lines, for all commands",
+    "serve/test_page.py": "the page in src/efc/serve/static",
+}
 FILES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
 
 

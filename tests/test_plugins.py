@@ -12,6 +12,7 @@ from efc.errors import EFCError
 from efc.learners import SGD, find_learner
 from efc.plugins import load_object
 from efc.runs.config import make_config
+from efc.runs.trust import Trust
 
 OWN = """
 from efc.learners import SGD, Options
@@ -62,11 +63,11 @@ def test_runs_with_its_own_section_and_comes_back_from_its_configuration(here: P
     first = document["rows"][0]
     assert (first["method"], first["head"]) == ("mine", "analytic")
     assert first["config"]["options"]["lr"] == 0.02
-    config = make_config(settings)
+    config = make_config(settings, trust=Trust.of(settings))
     assert config.rows[0].method == "own_module:Mine"
     import yaml
 
-    assert make_config(yaml.safe_load(config.to_yaml())) == config
+    assert make_config(yaml.safe_load(config.to_yaml()), trust=Trust(files=True)) == config
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 import torch
 
-from efc.learners import SGD, TaskData
+from efc.learners import SGD, Options, TaskData
 from efc.streams import Stream
+from support.learner_helpers import PLAIN
 
 
 class Oracle(SGD):
     """Answers by a table: for each sample the output it names, whatever the weights."""
 
     def __init__(self, stream: Stream, answer: Callable[[int], int], runs: int = 1) -> None:
-        super().__init__((stream.n_features, stream.n_outputs), list(range(runs)))
+        super().__init__((stream.n_features, stream.n_outputs), list(range(runs)), Options(**PLAIN), head="random")
         self.answer = answer
         self.known = {
             x.numpy().tobytes(): int(y)

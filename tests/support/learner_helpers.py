@@ -16,33 +16,47 @@ from efc.learners import (
     EFCPaperOptions,
     EWCOptions,
     FullFisherOptions,
+    GPMOptions,
+    KFACOptions,
     Learner,
+    LWFOptions,
     MASOptions,
+    NCLOptions,
     OnlineEWCOptions,
     Options,
+    OWMOptions,
     SIOptions,
+    SLDAOptions,
     TaskData,
 )
 from efc.training.loop import train
 from support.tasks import toy_stream
 
 SIZES = (6, 8, 7, 6)
+PLAIN: dict[str, Any] = {"inputs": "raw", "drift": "trusted", "skip": "off", "readout": "regression"}
+"""Nothing between the data and the equations: what a test means that works its answer out by hand."""
 OPTIONS: dict[str, Any] = {
-    "efc": EFCOptions(lr=1e-2, pull=0.05, beta=1.0, head_beta=2.0),
-    "efc-paper": EFCPaperOptions(lr=1e-2, beta=1.0, head_beta=2.0),
-    "activity": ActivityOptions(lr=1e-2, pull=0.05),
-    "activity_ewc": ActivityEWCOptions(lr=1e-2, pull=0.05, strength=10.0),
-    "ewc": EWCOptions(lr=1e-2, strength=10.0),
-    "online_ewc": OnlineEWCOptions(lr=1e-2, strength=10.0),
-    "si": SIOptions(lr=1e-2, strength=10.0),
-    "mas": MASOptions(lr=1e-2, strength=1.0),
-    "full_fisher": FullFisherOptions(lr=1e-2, strength=10.0),
-    "der": DEROptions(lr=1e-2, buffer=10),
-    "derpp": DERppOptions(lr=1e-2, buffer=10, replay=5),
-    "analytic": LEARNERS["analytic"].options_type(ridge=1e-3),
-    "sgd": Options(lr=1e-2),
-    "frozen": Options(lr=1e-2),
-    "joint": Options(lr=1e-2),
+    "efc": EFCOptions(**PLAIN, lr=1e-2, pull=0.05, beta=1.0, head_beta=2.0),
+    "efc-paper": EFCPaperOptions(**PLAIN, lr=1e-2, beta=1.0, head_beta=2.0),
+    "activity": ActivityOptions(**PLAIN, lr=1e-2, pull=0.05),
+    "activity_ewc": ActivityEWCOptions(**PLAIN, lr=1e-2, pull=0.05, strength=10.0),
+    "ewc": EWCOptions(**PLAIN, lr=1e-2, strength=10.0),
+    "online_ewc": OnlineEWCOptions(**PLAIN, lr=1e-2, strength=10.0),
+    "si": SIOptions(**PLAIN, lr=1e-2, strength=10.0),
+    "mas": MASOptions(**PLAIN, lr=1e-2, strength=1.0),
+    "kfac": KFACOptions(**PLAIN, lr=1e-2, strength=10.0),
+    "ncl": NCLOptions(**PLAIN, lr=1e-2, prior=1.0),
+    "owm": OWMOptions(**PLAIN, lr=1e-2, alpha=0.1, average=4),
+    "gpm": GPMOptions(**PLAIN, lr=1e-2, slack=0.05),
+    "lwf": LWFOptions(**PLAIN, lr=1e-2, distil=2.0),
+    "full_fisher": FullFisherOptions(**PLAIN, lr=1e-2, strength=10.0),
+    "der": DEROptions(**PLAIN, lr=1e-2, buffer=10),
+    "derpp": DERppOptions(**PLAIN, lr=1e-2, buffer=10, replay=5),
+    "analytic": LEARNERS["analytic"].options_type(**PLAIN, ridge=1e-3),
+    "slda": SLDAOptions(**PLAIN, shrinkage=1e-2),
+    "sgd": Options(**PLAIN, lr=1e-2),
+    "frozen": Options(**PLAIN, lr=1e-2),
+    "joint": Options(**PLAIN, lr=1e-2),
 }
 TRAINED = [name for name in LEARNERS if LEARNERS[name].takes_steps]
 """Methods that learn by steps."""

@@ -12,6 +12,7 @@ from scipy.optimize import root
 SIGMA: dict[str, tuple[Any, Any]] = {
     "relu": (lambda a: np.maximum(a, 0), lambda a: (a > 0).astype(float)),
     "softplus": (lambda a: np.logaddexp(0, a), lambda a: 1 / (1 + np.exp(-a))),
+    "smooth_relu": (lambda a: np.logaddexp(0, 10 * a) / 10, lambda a: 1 / (1 + np.exp(-10 * a))),
     "tanh": (np.tanh, lambda a: 1 / np.cosh(a) ** 2),
     "sigmoid": (lambda a: 1 / (1 + np.exp(-a)), lambda a: np.exp(-a) / (1 + np.exp(-a)) ** 2),
 }
