@@ -42,8 +42,10 @@ def test_the_head_that_is_named_is_one_that_can_be_had(small: dict[str, Any]) ->
     rows = [copy.deepcopy(small["rows"][0]) | {"method": name, "head": "zero"} for name in ("efc", "sgd")]
     rows[0]["head"] = "input_compensated"
     assert any(text.endswith("--head least_squares") for text in warnings(typed(small | {"rows": rows})))
+    streamed: dict[str, Any] = {"at": [8.0], "classes": ["0"], "curve": [50.0], "mix": [[8.0]], "accuracy": 50.0}
+    streamed |= {"mean_adaptation": None, "microseconds": 1.0, "bytes": 8.0}
     for row in rows:
-        row["stream"] = [{"curve": []}]
+        row["stream"] = [streamed] * len(row["seeds"])
     assert any(text.endswith("--head input_compensated") for text in warnings(typed(small | {"rows": rows})))
     find_learner("sgd").check_streams("input_compensated")
     with pytest.raises(EFCError, match="least_squares"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeAlias
 
 import torch
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from efc.learners import Learner, Options, find_learner
 from efc.learners.options import Values
 from efc.training.batches import ClassWeight
 from efc.training.loop import BATCH_SIZE, EPOCHS, HIDDEN
+
+ClassWeights: TypeAlias = str | Mapping[Any, float] | None
+"""As a user gives them: ``balanced``, or by label; None: every sample counts the same."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Setup:
         )
 
 
-def weights_of(given: str | Mapping[Any, float] | None, labels: Sequence[object]) -> ClassWeight:
+def weights_of(given: ClassWeights, labels: Sequence[object]) -> ClassWeight:
     """``class_weight`` as a user gives it, by outputs; ``labels`` are those of the outputs."""
     if given is None or isinstance(given, str):
         return given
