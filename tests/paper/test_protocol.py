@@ -12,24 +12,37 @@ import numpy as np
 import pytest
 
 from efc.errors import EFCError
+from efc.learners.options import Options
 from efc.paper.lines import BOTH, COLUMNS
-from efc.paper.protocol import WIDTHS, Case, ProtocolCell, ProtocolTable, cases, config_for
+from efc.paper.protocol import NAMES, WIDTHS, Case, ProtocolCell, ProtocolTable, cases, config_for
 from efc.paper.published import PAPER
 from efc.runs.results import Summary
 from support.command import efc
 
+EVERY = [case for group in cases(list(WIDTHS), BOTH) for case in group]
 
-def test_every_row_of_the_papers_table_is_planned_in_both_widths_and_by_our_protocol() -> None:
-    every = [case for group in cases(list(WIDTHS), BOTH) for case in group]
-    for protocol, widths in (("paper", "text"), ("paper", "code"), ("fair", "text")):
+
+def test_every_row_of_the_papers_table_is_planned_by_both_protocols() -> None:
+    for protocol in ("paper", "fair"):
         mine = {
             (COLUMNS[c.column].dataset, c.scenario, c.method)
-            for c in every
-            if (c.protocol, c.widths) == (protocol, widths)
+            for c in EVERY
+            if (c.protocol, c.widths) == (protocol, "text")
         }
         assert mine >= PAPER.keys()
         assert {method for _, _, method in mine - PAPER.keys()} == ({"reference"} if protocol == "paper" else set())
-    assert len(every) == len(set(every))
+    assert len(EVERY) == len(set(EVERY))
+
+
+def test_widths_of_the_code_are_computed_where_a_configuration_states_another_network() -> None:
+    """On MNIST EFC's alone, in Class-IL alone; on the others all rows but JOINT's, which has no configuration."""
+    code = {(c.column, c.scenario, c.method): c.hidden for c in EVERY if c.widths == "code"}
+    mnist = {key[1:]: hidden for key, hidden in code.items() if key[0] == "mnist"}
+    assert mnist == {("class", "efc-paper"): (1000, 1000), ("class", "reference"): (1000, 1000)}
+    for column, hidden in (("cifar10-resnet18", (100, 100)), ("tiny-imagenet-resnet18", (1000, 1000))):
+        mine = {key[1:]: each for key, each in code.items() if key[0] == column}
+        assert mine == {(s, m): hidden for s in BOTH for m in NAMES if m != "joint"}
+    assert {c.hidden for c in EVERY if (c.column, c.protocol, c.widths) == ("mnist", "paper", "text")} == {(100, 100)}
 
 
 @pytest.mark.parametrize("group", cases(list(WIDTHS), BOTH), ids=lambda g: "-".join(map(str, vars(g[0]).values())))
@@ -44,7 +57,7 @@ def test_a_group_is_a_configuration_in_the_groups_order(group: list[Case]) -> No
         assert (config.epochs, config.validation) == (COLUMNS[first.column].epochs, 0.1)
         return
     assert (config.epochs, config.batch_size, config.validation) == (20, 256, 0.0)
-    assert config.hidden == WIDTHS[first.column][first.widths]
+    assert {config.hidden} == {case.hidden for case in group}
     for row in config.rows:
         assert row.options.schedule == "constant"
         assert (row.options.optimiser, row.options.momentum) == (("sgd", 0.0) if row.method == "sgd" else ("adam", 0.9))
@@ -62,6 +75,42 @@ def test_efcs_settings_are_those_the_issue_names() -> None:
             [row] = config_for([Case(method, column, "class", "paper")], None, {}).rows
             found.append([getattr(row.options, name) for name in ("lr", "beta", "lam")])
         assert found == [[3e-5, 1.0, 0.01], [3e-5, 10.0, 0.1], [1e-5, 1.0, 0.1]]
+
+
+def resolved(method: str, column: str, scenario: str) -> Options:
+    """The options of one cell, all defaults and variants filled in."""
+    [row] = config_for([Case(method, column, scenario, "paper")], None, {}).rows
+    return row.options
+
+
+@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("column", WIDTHS)
+def test_the_first_head_is_random_in_class_il_and_fitted_and_halved_in_task_il(method: str, column: str) -> None:
+    """Also where a variant says otherwise: ``reference`` is made for Class-IL."""
+    options = resolved(method, column, "class")
+    assert (options.first_head, options.head_scale) == ("drawn", 1.0)
+    options = resolved(method, column, "task")
+    assert (options.first_head, options.head_scale) == ("set", 0.5)
+
+
+# MNIST Class-IL, MNIST Task-IL, CIFAR-10 Class-IL, ... as the authors' notebook prints them
+SWEEP = {
+    ("sgd", "lr"): "3e-3 3e-3 3e-3 3e-3 1e-4 1e-4",
+    ("ewc", "lr"): "1e-3 1e-4 1e-3 1e-4 1e-4 1e-4",
+    ("ewc", "strength"): "10 10 10 10 .1 10",
+    ("online_ewc", "lr"): "1e-3 1e-3 1e-3 3e-3 1e-4 1e-4",
+    ("online_ewc", "strength"): "10 10 10 10 .1 .1",
+    ("si", "lr"): "3e-3 1e-3 1e-3 1e-4 1e-4 1e-4",
+    ("si", "strength"): ".1 .1 1 1 .1 .1",
+    ("si", "damping"): ".01 1 .01 1 .01 .01",
+    ("derpp", "lr"): "1e-3 1e-4 1e-3 1e-4 1e-2 1e-2",
+}
+
+
+@pytest.mark.parametrize(("method", "name"), SWEEP)
+def test_the_other_methods_have_the_settings_of_the_authors_sweep(method: str, name: str) -> None:
+    found = [getattr(resolved(method, column, scenario), name) for column in WIDTHS for scenario in BOTH]
+    assert found == [float(value) for value in SWEEP[method, name].split()]
 
 
 def a_cell(mean: float, std: float = 1.0, paper: tuple[float, float] | None = (51.4, 4.8)) -> ProtocolCell:
@@ -93,7 +142,7 @@ def test_tables_for_people_and_programs() -> None:
 
 
 def test_rows_are_chosen_by_parts_of_their_names() -> None:
-    [text, code, fair] = cases(["mnist"], ["class"], "EFC; EWC")
+    [text, code, fair] = cases(["cifar10-resnet18"], ["class"], "EFC; EWC")
     assert [case.method for case in text] == ["ewc", "online_ewc", "efc-paper", "reference"]
     assert [case.method for case in code] == [case.method for case in text]
     assert [case.method for case in fair] == ["ewc", "online_ewc", "efc-paper"]
