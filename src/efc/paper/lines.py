@@ -154,7 +154,6 @@ LINES = [
     _ablation("neuron-normalised Fisher", normalise="neuron"),
     _ablation("linear output", output="linear"),
     _ablation("additive control", form="additive", feedback="jacobian"),
-    _ablation("as the authors' code", variant="reference"),
 ]
 
 WIDE = [
