@@ -16,7 +16,7 @@ from typing import Any
 
 from efc import presets
 from efc.paper.lines import COLUMNS, DEFAULT, UNTUNED, USUAL
-from efc.paper.protocol import ProtocolTable
+from efc.paper.protocol_table import ProtocolTable
 from efc.paper.remarks import page as protocol_page
 from efc.paper.table import Entry, PaperTable, entries
 

@@ -1,11 +1,10 @@
-"""The paper's own protocol: every row of its table, with settings that parse, and what comes of them."""
+"""The paper's own protocol: every row of its table, with settings that parse, and the command."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from dataclasses import replace
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,9 @@ import pytest
 from efc.errors import EFCError
 from efc.learners.options import Options
 from efc.paper.lines import BOTH, COLUMNS
-from efc.paper.protocol import NAMES, WIDTHS, Case, ProtocolCell, ProtocolTable, cases, config_for
+from efc.paper.protocol import NAMES, WIDTHS, Case, cases, config_for
+from efc.paper.protocol_table import ProtocolTable
 from efc.paper.published import PAPER
-from efc.runs.results import Summary
 from support.command import efc
 
 EVERY = [case for group in cases(list(WIDTHS), BOTH) for case in group]
@@ -67,16 +66,6 @@ def test_a_group_is_a_configuration_in_the_groups_order(group: list[Case]) -> No
         ] == (pixels if pixels[0] != "raw" else ("raw",))
 
 
-def test_efcs_settings_are_those_the_issue_names() -> None:
-    """Class-IL on MNIST, CIFAR-10 and Tiny-ImageNet, the equations and the code alike."""
-    for method in ("efc-paper", "reference"):
-        found = []
-        for column in WIDTHS:
-            [row] = config_for([Case(method, column, "class", "paper")], None, {}).rows
-            found.append([getattr(row.options, name) for name in ("lr", "beta", "lam")])
-        assert found == [[3e-5, 1.0, 0.01], [3e-5, 10.0, 0.1], [1e-5, 1.0, 0.1]]
-
-
 def resolved(method: str, column: str, scenario: str) -> Options:
     """The options of one cell, all defaults and variants filled in."""
     [row] = config_for([Case(method, column, scenario, "paper")], None, {}).rows
@@ -91,6 +80,21 @@ def test_the_first_head_is_random_in_class_il_and_fitted_and_halved_in_task_il(m
     assert (options.first_head, options.head_scale) == ("drawn", 1.0)
     options = resolved(method, column, "task")
     assert (options.first_head, options.head_scale) == ("set", 0.5)
+
+
+@pytest.mark.parametrize("method", ["efc-paper", "reference"])
+def test_efcs_settings_are_those_of_the_authors_configurations(method: str) -> None:
+    """MNIST, CIFAR-10 and Tiny-ImageNet, the equations and the code alike."""
+    found = {s: [[getattr(resolved(method, c, s), n) for n in ("lr", "beta", "lam")] for c in WIDTHS] for s in BOTH}
+    assert found["class"] == [[3e-5, 1.0, 0.01], [3e-5, 10.0, 0.1], [1e-5, 1.0, 0.1]]
+    assert found["task"] == [[1e-4, 0.1, 0.1], [3e-4, 1.0, 1.0], [1e-4, 0.1, 0.1]]
+
+
+@pytest.mark.parametrize("column", WIDTHS)
+@pytest.mark.parametrize("scenario", BOTH)
+def test_the_buffer_is_the_texts(column: str, scenario: str) -> None:
+    options = resolved("derpp", column, scenario)
+    assert (options.buffer, options.alpha, options.beta) == (200, 0.5, 0.5)  # type: ignore[attr-defined]
 
 
 # MNIST Class-IL, MNIST Task-IL, CIFAR-10 Class-IL, ... as the authors' notebook prints them
@@ -113,34 +117,6 @@ def test_the_other_methods_have_the_settings_of_the_authors_sweep(method: str, n
     assert found == [float(value) for value in SWEEP[method, name].split()]
 
 
-def a_cell(mean: float, std: float = 1.0, paper: tuple[float, float] | None = (51.4, 4.8)) -> ProtocolCell:
-    measure = Summary(mean, std, [mean - 1, mean + 1])
-    return ProtocolCell(
-        line="EFC", column="mnist", scenario="class", protocol="paper", widths="text", hidden=[100, 100],
-        method="efc-paper", head="least_squares", accuracy=measure, task_accuracy=measure, unsettled=None,
-        diverged=[], seconds=1.0, options={}, seeds=[0, 1], paper=paper,
-    )  # fmt: skip
-
-
-def test_a_row_agrees_if_the_papers_mean_lies_within_the_spread() -> None:
-    assert a_cell(51.4 - 9.0).agrees
-    assert not a_cell(51.4 - 10.0).agrees
-    assert not a_cell(98.0, 0.0, (99.2, 0.4)).agrees
-    assert a_cell(98.3, 0.0, (99.2, 0.0)).agrees  # within a point
-    assert a_cell(3.0, 0.0, None).agrees
-
-
-def test_tables_for_people_and_programs() -> None:
-    cell = a_cell(60.0)
-    found = ProtocolTable([cell, replace(cell, protocol="fair"), replace(cell, scenario="task")])
-    assert "| EFC | 51.4 ± 4.8 | 60.0 ± 1.0 |  | 60.0 ± 1.0 |" in found.markdown("mnist", "class")
-    assert "| EFC | 51.4 ± 4.8 | 60.0 ± 1.0 |  |  |" in found.markdown("mnist", "task")
-    assert ProtocolTable.from_json(json.loads(json.dumps(found.to_json()))) == found
-    lines = list(csv.DictReader(io.StringIO(found.to_csv())))
-    assert [line["protocol"] for line in lines] == ["paper", "fair", "paper"]
-    assert lines[0]["hidden"] == "100-100"
-
-
 def test_rows_are_chosen_by_parts_of_their_names() -> None:
     [text, code, fair] = cases(["cifar10-resnet18"], ["class"], "EFC; EWC")
     assert [case.method for case in text] == ["ewc", "online_ewc", "efc-paper", "reference"]
@@ -148,6 +124,16 @@ def test_rows_are_chosen_by_parts_of_their_names() -> None:
     assert [case.method for case in fair] == ["ewc", "online_ewc", "efc-paper"]
     with pytest.raises(EFCError, match="--lines: no row contains 'EFX'"):
         cases(["mnist"], ["class"], "EFX")
+
+
+def test_rows_are_chosen_by_their_methods() -> None:
+    """By their names exactly: ``ewc`` is not online EWC, and ``efc-paper`` not the authors' code."""
+    [text, code, fair] = cases(["cifar10-resnet18"], ["class"], methods=["ewc", "efc-paper"])
+    assert [[case.method for case in group] for group in (text, code, fair)] == [["ewc", "efc-paper"]] * 3
+    with pytest.raises(EFCError, match="--methods: unknown value 'ewx'"):
+        cases(["mnist"], ["class"], methods=["ewx"])
+    with pytest.raises(EFCError, match="--lines: no row of ewc contains 'SGD'"):
+        cases(["mnist"], ["class"], "SGD", methods=["ewc"])
 
 
 def test_one_of_both_widths_may_be_asked_for() -> None:
@@ -163,6 +149,7 @@ def test_one_of_both_widths_may_be_asked_for() -> None:
     [
         (["paper", "--widths", "text"], "--widths: belongs to the paper's protocol; add --protocol paper"),
         (["--widths", "text"], "--widths: belongs to the paper's protocol"),
+        (["paper", "--methods", "ewc"], "--methods: the paper's table is fixed; leave it out"),
         (["paper", "--protocol", "papers"], "--protocol: unknown value 'papers'"),
         (["paper", "--protocol", "paper", "--datasets", "mnist-wide"], "--datasets: unknown value 'mnist-wide'"),
         (["--protocol", "paper"], "--protocol: belongs to the paper's table"),
@@ -174,26 +161,59 @@ def test_mistakes(arguments: list[str], says: str, tmp_path: Path) -> None:
     assert f"efc: {says}" in done.stderr
 
 
-def test_the_command_computes_both_protocols_and_names_them(tmp_path: Path) -> None:
-    """Two rows on a small stand-in for a column's features."""
+def small(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command on a small stand-in for a column's features, one seed."""
     rng = np.random.default_rng(0)
     y = np.arange(120) % 10
     x = rng.random((10, 8))[y] + 0.1 * rng.random((120, 8))
-    np.savez(tmp_path / "f.npz", x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
-    command = ["bench", "paper", "--protocol", "paper", "--datasets", "cifar10-resnet18", "--scenarios", "class",
-               "--features", "cifar10-resnet18=npz:f.npz", "--lines", "EFC;SGD", "--seeds", "1", "--device", "cpu",
-               "--workers", "1", "--out", "p"]  # fmt: skip
-    done = efc(*command, cwd=tmp_path)
+    np.savez(folder / "f.npz", x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
+    done = efc("bench", "paper", "--protocol", "paper", "--datasets", "cifar10-resnet18", "--scenarios", "class",
+               "--features", "cifar10-resnet18=npz:f.npz", "--device", "cpu", "--workers", "1", "--out", "p",
+               *arguments, cwd=folder)  # fmt: skip
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def table(folder: Path) -> ProtocolTable:
+    return ProtocolTable.from_json(json.loads((folder / "p" / "paper-protocol.json").read_text()))
+
+
+def notes(page: str) -> list[str]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return list(json.loads(found.group(1))["notes"])
+
+
+def test_the_command_computes_both_protocols_and_names_them(tmp_path: Path) -> None:
+    done = small(tmp_path, "--lines", "EFC;SGD", "--seeds", "1")
     assert "Protocol: the paper's" in done.stderr
     assert "the paper's protocol and ours" in done.stdout
-    found = ProtocolTable.from_json(json.loads((tmp_path / "p" / "paper-protocol.json").read_text()))
-    where = [(c.line, c.protocol, c.widths, c.hidden) for c in found.cells]
+    where = [(c.line, c.protocol, c.widths, c.hidden) for c in table(tmp_path).cells]
     assert [w for w in where if w[0] == "SGD"] == [
         ("SGD", "paper", "text", [100]), ("SGD", "paper", "code", [100, 100]), ("SGD", "fair", "text", [100]),
     ]  # fmt: skip
     assert len(where) == 3 + 3 + 2  # the code's behaviour has no fair row
-    assert "--protocol paper" in (tmp_path / "p" / "report.html").read_text()
+    report = (tmp_path / "p" / "report.html").read_text()
+    assert notes(report)[0].startswith("Protocol: the paper's, 20 epochs at a constant rate")
     assert (tmp_path / "p" / "paper-protocol.md").read_text().startswith("## cifar10-resnet18, Class-IL: the paper's")
-    again = efc(*command, cwd=tmp_path)
+    again = small(tmp_path, "--lines", "EFC;SGD", "--seeds", "1")
     assert "Nothing to run" in again.stderr
+
+
+def test_the_table_may_be_computed_in_parts(tmp_path: Path) -> None:
+    """In any order it is the same table; cells of other seeds do not stay beside the new ones."""
+    small(tmp_path, "--methods", "ewc", "--widths", "code", "--seeds", "1")
+    small(tmp_path, "--methods", "sgd", "--widths", "text", "--seeds", "1")
+    found = table(tmp_path)
+    assert [(c.method, c.protocol, c.widths) for c in found.cells] == [
+        ("sgd", "paper", "text"), ("ewc", "paper", "code"), ("sgd", "fair", "text"), ("ewc", "fair", "text"),
+    ]  # fmt: skip
+    commands = [cell.part.command for cell in found.cells]
+    assert ["--methods sgd" in command for command in commands] == [True, False, True, False]
+    done = small(tmp_path, "--methods", "sgd", "--widths", "text", "--seeds", "2")
+    assert "2 older cells left out" in done.stderr
+    assert {tuple(cell.seeds) for cell in table(tmp_path).cells} == {(0, 1)}
+    (tmp_path / "p" / "paper-protocol.json").write_text('{"rows": []}')  # as an earlier version wrote it
+    done = small(tmp_path, "--methods", "sgd", "--widths", "text", "--seeds", "2")
+    assert "written anew" in done.stderr
+    assert len(table(tmp_path).cells) == 2

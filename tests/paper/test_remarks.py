@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from efc.learners import LEARNERS
-from efc.paper.protocol import NAMES, WIDTHS, ProtocolCell, ProtocolTable
+from efc.paper.protocol import NAMES, WIDTHS
+from efc.paper.protocol_table import Part, ProtocolCell, ProtocolTable
 from efc.paper.remarks import page, reason, remarks
 from efc.runs.config import RunConfig, make_config
 from efc.runs.results import Summary
@@ -38,9 +39,9 @@ TABLES = [line for line in DEPARTURES.splitlines() if line.startswith("| ")]
 def a_cell(line: str, mean: float, paper: tuple[float, float], column: str = "mnist") -> ProtocolCell:
     measure = Summary(mean, 1.0, [mean - 1, mean + 1])
     return ProtocolCell(
-        line=line, column=column, scenario="class", protocol="paper", widths="text", hidden=[100], method="x",
-        head="random", accuracy=measure, task_accuracy=measure, unsettled=None, diverged=[], seconds=1.0, options={},
-        seeds=[0, 1], paper=paper,
+        part=Part("", {}), line=line, column=column, scenario="class", protocol="paper", widths="text", hidden=[100],
+        method="x", head="random", accuracy=measure, task_accuracy=measure, unsettled=None, diverged=[], seconds=1.0,
+        options={}, seeds=[0, 1], paper=paper,
     )  # fmt: skip
 
 

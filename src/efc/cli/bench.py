@@ -96,8 +96,9 @@ def bench_command(
     """
     if what is not None:
         choose("bench", what, ("paper",))
-        clash = {"--methods": methods, "--head": head, "--epochs": epochs, "--hidden": hidden, "--config": config,
-                 "--preset": preset, "--set": set_}  # fmt: skip
+        choose("--protocol", protocol or "fair", PROTOCOLS)
+        clash = {"--head": head, "--epochs": epochs, "--hidden": hidden, "--config": config, "--preset": preset,
+                 "--set": set_, "--methods": None if protocol == "paper" else methods}  # fmt: skip
         for name, value in clash.items():
             if value is not None:
                 raise EFCError(f"{name}: the paper's table is fixed; leave it out")
@@ -109,14 +110,13 @@ def bench_command(
             checkpoint_minutes,
             pack,
         )
-        choose("--protocol", protocol or "fair", PROTOCOLS)
         if widths is not None and protocol != "paper":
             raise EFCError("--widths: belongs to the paper's protocol; add --protocol paper, or leave it out")
         usual = WIDTHS if protocol == "paper" else USUAL
         table = Wanted(
             (datasets or ",".join(usual)).split(","), scenarios.split(",") if scenarios else BOTH, features or (),
             lines or "", {key: value for key, value in given.items() if value is not None},
-            (widths or ",".join(SOURCES)).split(","),
+            (widths or ",".join(SOURCES)).split(","), methods.split(",") if methods else (),
         )  # fmt: skip
         with session_in(out, means, log, plan_only) as session:
             if protocol == "paper":

@@ -22,6 +22,8 @@ from efc.report.terminal import make_console
 from efc.runs.config import RunConfig
 from efc.runs.session import Session
 
+TOLD = "Protocol: fair, the same head, search and validation data for every method, accuracy over tasks."
+
 
 def stand_ins(given: Sequence[str]) -> dict[str, str]:
     """``["cifar10-resnet18=npz:FILE"]`` as a mapping from columns to data sets."""
@@ -47,6 +49,8 @@ class Wanted:
     settings: Mapping[str, object]
     widths: Sequence[str] = SOURCES
     """By the paper's protocol: the networks of its text, of its code, or both."""
+    methods: Sequence[str] = ()
+    """By the paper's protocol: these rows alone."""
 
     @property
     def entries(self) -> list[Entry]:
@@ -59,7 +63,7 @@ def plan_table(session: Session, wanted: Wanted, only: bool = False) -> None:
     If it is ``only`` to be looked at, nothing is fetched or encoded: a column whose data are not at hand is listed.
     """
     stand_in = stand_ins(wanted.features)
-    session.tell("Protocol: fair, the same head, search and validation data for every method, accuracy over tasks.")
+    session.tell(TOLD)
     found, missing = entries(wanted.columns, wanted.scenarios, wanted.lines)
     for line in told(missing):
         session.tell(line)
@@ -107,7 +111,7 @@ def compute_table(session: Session, wanted: Wanted, folder: Path, json: bool) ->
         else:
             make_console(width=max(make_console().width, 60 + 22 * 2 * len(wanted.columns))).print(shown(found))
             diagnosis_table(session.document(), make_console())
-        add_report(folder, session.document(command_line()), session.tell)
+        add_report(folder, session.document(command_line()), session.tell, protocol=TOLD)
         session.tell(where_results_are(folder))
     leave(session)
 

@@ -6,18 +6,15 @@ docs/departures.md says what differs from our own protocol, and what each differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from efc.errors import EFCError, choose
-from efc.files import Json, to_csv
+from efc.files import Json
 from efc.learners import find_learner
 from efc.paper.lines import BOTH, COLUMNS, PAPERS, TOLD
-from efc.paper.published import PAPER
 from efc.paper.table import config_of, entries
 from efc.runs.config import RunConfig, make_config
-from efc.runs.results import Environment, ResultRow, Summary
 
 PROTOCOLS = ("fair", "paper")
 SOURCES = ("text", "code")
@@ -141,6 +138,11 @@ class Case:
         """Whether it is a cell of its own: the code states no network for JOINT, and sometimes the text's."""
         return self.widths == "text" or (self.method != "joint" and self.hidden != WIDTHS[self.column]["text"])
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from the other cells."""
+        return self.label, self.column, self.scenario, self.protocol, self.widths
+
     def options(self) -> dict[str, Json]:
         """All of it, by the paper's protocol."""
         pixels = PIXELS if COLUMNS[self.column].encoder == "none" else {"inputs": "raw"}
@@ -161,14 +163,20 @@ class Case:
 
 
 def cases(
-    columns: Sequence[str], scenarios: Sequence[str], labels: str = "", widths: Sequence[str] = SOURCES
+    columns: Sequence[str],
+    scenarios: Sequence[str],
+    labels: str = "",
+    widths: Sequence[str] = SOURCES,
+    methods: Sequence[str] = (),
 ) -> list[list[Case]]:
     """The cells, in groups that share a configuration: each column by the paper's protocol, in both widths, and ours.
 
     Where the code's network is the text's, or the code has none, there is no second cell. ``labels`` leaves only the
-    rows whose name contains one of its parts, divided by semicolons; ``widths`` only the networks of the ``text`` or
-    of the ``code``.
+    rows whose name contains one of its parts, divided by semicolons; ``methods`` only these of ``NAMES``; ``widths``
+    only the networks of the ``text`` or of the ``code``.
     """
+    for name in methods:
+        choose("--methods", name, NAMES)
     for name in widths:
         choose("--widths", name, SOURCES)
     for name in columns:
@@ -176,12 +184,14 @@ def cases(
     for name in scenarios:
         choose("--scenarios", name, BOTH)
     parts = [part.strip() for part in labels.split(";") if part.strip()]
-    methods = [m for m, name in NAMES.items() if not parts or any(part in name for part in parts)]
-    if not methods:
-        raise EFCError(f"--lines: no row contains {labels!r}; the paper's are {', '.join(NAMES.values())}")
+    named = [m for m, name in NAMES.items() if not parts or any(part in name for part in parts)]
+    asked = [m for m in named if not methods or m in methods]
+    if not asked:
+        which = f" of {', '.join(methods)}" if methods else ""
+        raise EFCError(f"--lines: no row{which} contains {labels!r}; the paper's are {', '.join(NAMES.values())}")
     groups = []
     for column in columns:
-        each = [(m, s) for m in methods for s in scenarios]
+        each = [(m, s) for m in asked for s in scenarios]
         for source in widths:
             every = [Case(m, column, s, "paper", source) for m, s in each]
             groups += [
@@ -211,133 +221,3 @@ def config_for(group: Sequence[Case], stand_in: str | None, settings: Mapping[st
 def fair_label(method: str) -> str:
     """The line of our own table."""
     return FAIR[method] if method == "joint" else f"{FAIR[method]}, {TOLD['least_squares']}"
-
-
-@dataclass(frozen=True)
-class ProtocolCell:
-    """What came of a case."""
-
-    line: str
-    column: str
-    scenario: str
-    protocol: str
-    widths: str
-    hidden: list[int]
-    method: str
-    head: str
-    accuracy: Summary
-    """Over all test samples, as the paper's code counts."""
-    task_accuracy: Summary
-    """The mean over tasks, as our own tables have it."""
-    unsettled: Summary | None
-    diverged: list[int]
-    seconds: float
-    options: Given
-    seeds: list[int]
-    paper: tuple[float, float] | None
-    """What the paper reports, mean and deviation."""
-
-    @classmethod
-    def of(cls, case: Case, row: ResultRow) -> ProtocolCell:
-        reported = "efc-paper" if case.method == "reference" else case.method
-        return cls(
-            line=case.label,
-            column=case.column,
-            scenario=case.scenario,
-            protocol=case.protocol,
-            widths=case.widths,
-            hidden=list(case.hidden),
-            method=row.method,
-            head=row.head,
-            accuracy=row.measures["sample_accuracy"],
-            task_accuracy=row.accuracy,
-            unsettled=row.unsettled,
-            diverged=row.diverged,
-            seconds=row.seconds,
-            options=row.options,
-            seeds=row.seeds,
-            paper=PAPER.get((COLUMNS[case.column].dataset, case.scenario, reported)),
-        )
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ProtocolCell:
-        given = {item.name: document[item.name] for item in fields(cls)}
-        for name in ("accuracy", "task_accuracy", "unsettled"):
-            given[name] = None if given[name] is None else Summary(**given[name])
-        given["paper"] = None if given["paper"] is None else tuple(given["paper"])
-        return cls(**given)
-
-    def __str__(self) -> str:
-        return f"{self.accuracy.mean:.1f} ± {self.accuracy.std:.1f}"
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the paper's mean lies within two standard deviations (both together), or a point."""
-        if self.paper is None:
-            return True
-        spread = 2 * float((self.accuracy.std**2 + self.paper[1] ** 2) ** 0.5)
-        return abs(self.accuracy.mean - self.paper[0]) <= max(1.0, spread)
-
-
-COLUMN_TITLES = ("", "paper", "paper's protocol, widths of the text", "widths of the code", "fair protocol")
-
-
-@dataclass(frozen=True)
-class ProtocolTable:
-    """The cells there are: what `paper-protocol.json` holds."""
-
-    cells: list[ProtocolCell]
-    environment: Environment | None = None
-    command: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        rows = [asdict(cell) for cell in self.cells]
-        return {"protocol": "paper", "rows": rows, "environment": self.environment, "command": self.command}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ProtocolTable:
-        cells = [ProtocolCell.from_json(row) for row in document["rows"]]
-        return cls(cells, document["environment"], document["command"])
-
-    def names(self, what: Callable[[ProtocolCell], str]) -> list[str]:
-        """Columns, scenarios or lines, each once, in their order."""
-        return list(dict.fromkeys(what(cell) for cell in self.cells))
-
-    @property
-    def places(self) -> list[tuple[str, str]]:
-        """Columns with scenarios, each once, in their order."""
-        return list(dict.fromkeys((cell.column, cell.scenario) for cell in self.cells))
-
-    def find(self, line: str, column: str, scenario: str, protocol: str, widths: str = "text") -> ProtocolCell | None:
-        wanted = (line, column, scenario, protocol, widths)
-        every = ((c.line, c.column, c.scenario, c.protocol, c.widths) for c in self.cells)
-        return next((cell for cell, key in zip(self.cells, every, strict=True) if key == wanted), None)
-
-    def lines(self, column: str, scenario: str) -> list[list[str]]:
-        """Row by row: the name, the paper's figure, ours by its protocol in both widths, ours by our own."""
-        found = []
-        for line in self.names(lambda cell: cell.line):
-            each = [
-                self.find(line, column, scenario, protocol, widths)
-                for protocol, widths in (("paper", "text"), ("paper", "code"), ("fair", "text"))
-            ]
-            there = next((cell for cell in each if cell is not None), None)
-            if there is not None:
-                paper = "" if there.paper is None else f"{there.paper[0]:.1f} ± {there.paper[1]:.1f}"
-                found.append([line, paper, *("" if cell is None else str(cell) for cell in each)])
-        return found
-
-    def markdown(self, column: str, scenario: str) -> str:
-        """One column in one scenario as a table for a page."""
-        rows = [list(COLUMN_TITLES), ["---"] * len(COLUMN_TITLES), *self.lines(column, scenario)]
-        return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-    def to_csv(self) -> str:
-        """One line per cell."""
-        names = ("line", "column", "scenario", "protocol", "hidden", "accuracy", "std", "task_accuracy", "paper")
-        rows: list[list[object]] = [list(names)]
-        for c in self.cells:
-            paper = "" if c.paper is None else c.paper[0]
-            numbers = [f"{c.accuracy.mean:.2f}", f"{c.accuracy.std:.2f}", f"{c.task_accuracy.mean:.2f}"]
-            rows.append([c.line, c.column, c.scenario, c.protocol, "-".join(map(str, c.hidden)), *numbers, paper])
-        return to_csv(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from efc.paper.lines import BOTH
-from efc.paper.protocol import ProtocolCell, ProtocolTable
+from efc.paper.protocol_table import ProtocolCell, ProtocolTable
 
 END_TO_END = "the paper's figure is that of a ResNet18 trained end to end, this is the network on frozen features"
 FOUND = "rate and strength are the best of the authors' sweep, two seeds"

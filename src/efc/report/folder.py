@@ -84,9 +84,9 @@ def write_results(folder: Path, results: Results, tell: Tell) -> str:
     return text
 
 
-def add_report(folder: Path, results: Results, tell: Tell) -> None:
-    """`report.html`, or why there is none."""
-    _tell_what_is_missing({"report": _not_made(lambda: write_report(folder, results))}, tell)
+def add_report(folder: Path, results: Results, tell: Tell, protocol: str = "") -> None:
+    """`report.html`, or why there is none; ``protocol`` is a sentence on how the rows were computed."""
+    _tell_what_is_missing({"report": _not_made(lambda: write_report(folder, results, protocol=protocol))}, tell)
 
 
 def _not_made(make: Callable[[], object]) -> EFCError | None:

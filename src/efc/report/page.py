@@ -22,18 +22,20 @@ LIMIT = 5_000_000
 SCRIPTS = ("base.js", "table.js", "charts.js", "figures.js", "effort.js", "diagnosis.js", "stream.js", "main.js")
 
 
-def write_report(folder: Path, results: Results | Mapping[str, Any], file: Path | None = None) -> Path:
+def write_report(
+    folder: Path, results: Results | Mapping[str, Any], file: Path | None = None, protocol: str = ""
+) -> Path:
     """Write `report.html` into a folder, or another file; returns its path.
 
-    ``results`` may be the document that `efc.run` gives.
+    ``results`` may be the document that `efc.run` gives; ``protocol`` is a sentence that the notes begin with.
     """
     path = file or folder / FILE
     found = results if isinstance(results, Results) else Results.from_json(results)
-    write_atomically(path, report_page(found))
+    write_atomically(path, report_page(found, protocol=protocol))
     return path
 
 
-def report_page(results: Results, limit: int = LIMIT) -> str:
+def report_page(results: Results, limit: int = LIMIT, protocol: str = "") -> str:
     """The whole page as text.
 
     Over ``limit`` bytes, the confusion matrices by class, which grow fastest, are left out from the last row on, and
@@ -48,7 +50,7 @@ def report_page(results: Results, limit: int = LIMIT) -> str:
     page = (static / "page.html").read_text(encoding="utf-8")
     for mark, text in parts.items():
         page = page.replace(mark, text, 1)
-    data = page_data(results)
+    data = page_data(results, protocol)
     room = limit - len(page.encode())
     text = _embedded(vars(data))
     excess = len(text.encode()) - room

@@ -41,8 +41,8 @@ class PageData:
     rows: list[dict[str, Json]]
 
 
-def page_data(results: Results) -> PageData:
-    """The page's data: plain JSON, nothing in it that is not finite."""
+def page_data(results: Results, protocol: str = "") -> PageData:
+    """The page's data: plain JSON, nothing in it that is not finite. The notes begin with the ``protocol``, if any."""
     rows = ranked(results.rows)
     settings = [flat(row.config) for row in rows]
     environments = [flat(row.environment) for row in rows]
@@ -51,7 +51,7 @@ def page_data(results: Results) -> PageData:
         version=code_version(),
         command=results.command,
         verdict=verdict(rows),
-        notes=warnings(results),
+        notes=[*([protocol] if protocol else []), *warnings(results)],
         environment=environment,
         common=common,
         rows=[
