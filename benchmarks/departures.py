@@ -60,7 +60,9 @@ class Change:
     """The row it is compared with; empty: the base, unless it is one itself."""
 
 
-SGD = "SGD: Adam"
+SGD, BUFFER, SI = "SGD: Adam", "DER++: 200 samples", "SI: as searched"
+BASES = ("base", SGD, BUFFER, SI)
+"""Always computed, whatever is asked for."""
 CHANGES = [
     Change("base"),
     Change("output=linear", {"output": "linear"}),
@@ -91,6 +93,10 @@ CHANGES = [
     Change(SGD, method="sgd"),
     Change("SGD: optimiser=sgd momentum=0", {"lr": 3e-3, "optimiser": "sgd", "momentum": 0.0}, method="sgd", base=SGD),
     Change("SGD: optimiser=sgd momentum=0.9", {"lr": 3e-3, "optimiser": "sgd"}, method="sgd", base=SGD),
+    Change(BUFFER, method="derpp"),
+    Change("DER++: buffer=500", {"buffer": 500}, method="derpp", base=BUFFER),
+    Change(SI, method="si"),
+    Change("SI: strength=0", {"strength": 0.0}, method="si", base=SI),
     Change("variant=reference, their settings", {"variant": "reference", **THEIRS}, {"epochs": 20, "validation": 0.0}),
     Change("variant=reference, their settings and widths", {"variant": "reference", **THEIRS},
            {"epochs": 20, "validation": 0.0, "hidden": [1000, 1000]}),
@@ -103,7 +109,7 @@ CHANGES = [
 def config_of(change: Change, settings: Mapping[str, object]) -> RunConfig:
     """The base with the change."""
     learner = find_learner(change.method)
-    preset = find_preset(DATASET, "class", "sgd" if change.method == "sgd" else "efc-paper", HEAD)
+    preset = find_preset(DATASET, "class", "efc-paper" if ":" in change.method else change.method, HEAD)
     if change.options.get("variant"):
         preset = {}
     row = {
@@ -141,11 +147,11 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--only", default="", help="names of rows, with semicolons; the base is always computed")
+    parser.add_argument("--only", default="", help="names of rows, with semicolons; the bases are always computed")
     parser.add_argument("--set", action="append", default=[], help="KEY=NUMBER: a setting for all rows, for a trial")
     given = parser.parse_args()
     only = [part.strip() for part in given.only.split(";") if part.strip()]
-    changes = [c for c in CHANGES if not only or c.name in ("base", SGD) or any(part in c.name for part in only)]
+    changes = [c for c in CHANGES if not only or c.name in BASES or any(part in c.name for part in only)]
     settings: dict[str, object] = {"seeds": given.seeds, "device": given.device, "data_dir": given.data_dir}
     settings |= {key: float(value) if "." in value else int(value) for key, value in (s.split("=") for s in given.set)}
     with session_in(given.out, Means(workers=given.workers), None) as session:

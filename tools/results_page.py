@@ -202,6 +202,8 @@ def document(name: str) -> dict[str, Any]:
 def departures(text: str, found: Mapping[str, Any]) -> str:
     """docs/departures.md with the last cell of every table row filled that names measured changes in the one before."""
     rows = {row["name"]: row for row in found["rows"]}
+    if "base" in rows:
+        rows["sample_accuracy"] = counted_over_samples(rows["base"])
     lines = []
     for line in text.split("\n"):
         cells = line.split(" | ")
@@ -210,6 +212,13 @@ def departures(text: str, found: Mapping[str, Any]) -> str:
             line = " | ".join([*cells[:-1], "; ".join(difference(rows[name]) for name in names) + " |"])
         lines.append(line)
     return "\n".join(lines)
+
+
+def counted_over_samples(base: Mapping[str, Any]) -> dict[str, Any]:
+    """The base's own answers, counted over samples in place of tasks, as a row."""
+    pairs = zip(base["sample_accuracy"]["per_seed"], base["accuracy"]["per_seed"], strict=True)
+    apart = [samples - tasks for samples, tasks in pairs]
+    return {"name": "sample_accuracy", "base": "base", "difference": {"mean": fmean(apart), "std": stdev(apart)}}
 
 
 def difference(row: Mapping[str, Any]) -> str:
