@@ -149,6 +149,32 @@ def test_where_python_lets_no_exception_out() -> None:
     assert (done.returncode, done.stderr) == (130, "efc: interrupted; what was stored before is kept\n")
 
 
+SAVING = """
+import signal, time
+from efc.cli import stopping
+stopping.PATIENCE = stopping.HURRY = 0.01
+with stopping.Stopping() as watch:
+    watch.ready()
+    watch.saving.set()
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except stopping.Interrupted:
+        while watch.saving.is_set():
+            time.sleep(0.01)
+    print("saved")
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except stopping.Interrupted:
+        time.sleep(600)
+"""
+
+
+def test_a_checkpoint_is_waited_for_and_a_second_signal_does_not_wait() -> None:
+    done = subprocess.run([sys.executable, "-c", SAVING], capture_output=True, text=True, timeout=GUARD)
+    assert (done.returncode, done.stdout) == (130, "saved\n"), done.stderr
+    assert done.stderr == "efc: interrupted; what was stored before is kept\n"
+
+
 def test_when_all_is_done(tmp_path: Path) -> None:
     """While Python clears up: all is there, and the exit code is one of the documented ones."""
     command = [sys.executable, "-m", "efc", "data", "list"]

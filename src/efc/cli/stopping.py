@@ -36,7 +36,7 @@ class Stopping:
     """Set while a checkpoint is being written that was asked for by a signal: that is worth waiting for."""
 
     def __init__(self) -> None:
-        self.importing, self.heard = True, False
+        self.importing, self.heard, self.patient = True, False, False
 
     def __enter__(self) -> Stopping:
         try:
@@ -80,7 +80,7 @@ class Stopping:
         """In a thread: from the first signal on the time runs."""
         deadline = None
         while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            left = None if deadline is None or self.patient else max(0.0, deadline - time.monotonic())
             if select.select([reader], [], [], left)[0]:
                 heard = os.read(reader, 1)
                 if not heard:
@@ -89,10 +89,10 @@ class Stopping:
                 if heard[0] in SIGNALS:
                     now = time.monotonic()
                     deadline = now + PATIENCE if deadline is None else min(deadline, now + HURRY)
-                    self.heard = True
+                    self.heard, self.patient = True, False
             elif self.saving.is_set():
                 self.saving.clear()  # once; a second signal ends it
-                deadline = float("inf")
+                self.patient = True
             else:
                 end(b"efc: interrupted; what was stored before is kept\n")
 
