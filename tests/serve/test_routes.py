@@ -96,6 +96,15 @@ def test_a_text_among_numbers_and_too_many_classes(tmp_path: Path) -> None:
         assert served.get("/state")["classes"][0]["label"] == "class 0"
 
 
+def test_a_batch_that_was_refused_leaves_no_label_behind(tmp_path: Path) -> None:
+    with serving(tmp_path / "m.safetensors", "--queue", "5") as served:
+        six = {"inputs": [[1, 2, 3, 4]] * 6, "labels": ["x"] * 6}
+        status, found, _ = served.ask("/learn", six)
+        assert (status, "at most 5 at a time" in found["error"]) == (413, True)
+        served.learn([[1, 2, 3, 4]], [1])
+        assert [c["label"] for c in served.get("/state")["classes"]] == [1]
+
+
 def test_a_batch_that_cannot_be_learned_is_counted_and_the_service_goes_on(tmp_path: Path) -> None:
     """Plain gradient descent on inputs of any size diverges; a restart skips the same batch."""
     classifier = _fragile()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from efc.errors import shown, visible
+from efc.serve.log import log
 from efc.serve.replies import RefusedError, refusal
 
 HEADERS = {
@@ -131,7 +131,7 @@ class Guard:
             await refusal(refused)(scope, _nothing, noted)
         except Exception as problem:  # a mistake of ours: never a traceback for the client, nor a dead connection
             line = visible(f"{type(problem).__name__}: {problem}", keep="")[:500]
-            print(f"efc: {scope['method']} {shown(scope['path'])}: {line}", file=sys.stderr, flush=True)
+            log(f"{scope['method']} {shown(scope['path'])}: {line}")
             if not started:
                 await refusal(problem)(scope, _nothing, noted)
 

@@ -27,7 +27,7 @@ ERRORS = {
     "401": "A token is needed, or this is not it.",
     "403": "Asked under another name, or from another site's page.",
     "408": "The body did not arrive in time.",
-    "413": "The body is too long.",
+    "413": "The body is too long, or has more samples than the queue holds.",
     "415": "The body is not said to be application/json.",
     "429": "Too many requests, or a full queue; Retry-After says when to come again.",
     "503": "Nothing can be accepted at the moment.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from efc.files import Json
 from efc.serve.journal import Record
-from efc.serve.learning import QueueFullError
+from efc.serve.learning import QueueFullError, Told
 from efc.serve.metrics import Traffic, exposition
 from efc.serve.openapi import describe, docs_page
 from efc.serve.replies import RefusedError, reply
@@ -82,25 +83,39 @@ class Routes:
         return await self._taught(request, x, labels_of(body, len(x)))
 
     async def lesson(self, request: Request) -> Response:
-        assert self.service.lessons is not None
-        x, labels = self.service.lessons.asked(await self._json(request))
-        return await self._taught(request, x, labels)
+        lessons, queue = self.service.lessons, self.service.settings.queue
+        assert lessons is not None
+        lesson = lessons.asked(await self._json(request), queue)
+        return await self._taught(request, lesson.x, lesson.labels, lambda: lessons.take_back(lesson))
 
-    async def _taught(self, request: Request, x: Inputs, labels: list[Label]) -> Response:
-        self.service.admit(labels)
+    async def _taught(
+        self, request: Request, x: Inputs, labels: list[Label], refused: Callable[[], None] = lambda: None
+    ) -> Response:
+        """Teach; who is not accepted is told so, and ``refused`` is called."""
         waits = request.query_params.get("wait", "0") not in ("0", "false", "")
         accepted, accept = _awaited()
         learned, know = _awaited() if waits else (None, None)
         try:
-            self.service.teacher.submit(x, labels, accept, know)
-        except QueueFullError:
-            told = f"the queue of {self.service.settings.queue} samples is full; try again later"
-            raise RefusedError(429, told, {"retry-after": "1"}) from None
-        record = cast(Record, await accepted)
+            self._submit(x, labels, accept, know)
+            record = cast(Record, await accepted)
+        except Exception:
+            refused()
+            raise
         if learned is not None:
             await learned
         found = {"accepted": len(labels), "sequence": record.sequence, "queued": self.service.teacher.queued}
         return reply(found, 202)
+
+    def _submit(self, x: Inputs, labels: list[Label], accepted: Told, learned: Told | None) -> None:
+        most = self.service.settings.queue
+        if len(labels) > most:
+            told = f"labels: {len(labels)} samples never fit into the queue; send at most {most} at a time"
+            raise RefusedError(413, told)
+        try:
+            self.service.teacher.submit(x, labels, accepted, learned)
+        except QueueFullError:
+            told = f"the queue of {most} samples is full; try again later"
+            raise RefusedError(429, told, {"retry-after": "1"}) from None
 
     async def state(self, request: Request) -> Response:
         return reply(self.service.state())
@@ -157,7 +172,7 @@ def _awaited() -> tuple[asyncio.Future[object], Callable[[object], None]]:
             future.set_result(found)
 
     def tell(found: object) -> None:
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, found)
 
     return future, tell
