@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from efc import EFCClassifier
+from efc.serve.metrics import Traffic
+from efc.serve.replies import reply
+from efc.serve.routes import Routes
+from efc.serve.service import Making, Service, Settings
 from support.serving import Served, samples, serving
 
 
@@ -29,6 +38,35 @@ def served(folder: Path) -> Iterator[Served]:
         x, y = samples(90)
         assert found.learn(x, y) == {"accepted": 90, "sequence": 1, "queued": 0}
         yield found
+
+
+def test_what_takes_long_is_read_beside_the_others(tmp_path: Path) -> None:
+    """A long body in a thread of its own, a short one at once."""
+    service = Service(Settings(tmp_path / "m.safetensors", Making(features=4)))
+    routes = Routes(service, Traffic())
+
+    async def read(body: bytes) -> int:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body}
+
+        request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)
+        return await routes._read(request, lambda found: threading.get_ident() * bool(found))
+
+    with ThreadPoolExecutor(1) as thread:  # the browser's tests have a loop running in this one
+        own = thread.submit(threading.get_ident).result()
+        found = [thread.submit(asyncio.run, read(b'{"inputs": [' + b"1, " * n + b"1]}")).result() for n in (1, 2**16)]
+    service.close()
+    assert found[0] == own != found[1] != 0
+
+
+def test_answers_are_whole_however_large(served: Served) -> None:
+    x, _ = samples(1000, seed=2)
+    told = served.ask("/predict", {"inputs": x})[1]
+    few = served.ask("/predict", {"inputs": x[:32]})[1]
+    assert few["probabilities"] == told["probabilities"][:32]
+    assert [len(row) for row in told["probabilities"]] == [3] * 1000
+    for content in ({}, {"a": {}, "b": [[1, 2], [], [None]], "c": [["x"]], "d": [1, [2]], "e": {"f": [[0.5]] * 3}}):
+        assert json.loads(reply(content).body) == content
 
 
 def test_it_predicts_what_the_file_predicts(served: Served, folder: Path) -> None:

@@ -124,7 +124,7 @@ class Measures:
             "right": self.right,
             "recent": "".join("01"[hit] for hit in self.recent),
             "classes": classes,
-            "points": [asdict(point) for point in self.points],
+            "points": [dict(vars(point)) for point in self.points],
             "stride": self.stride,
             "effort": None if self.effort is None else asdict(self.effort),
             "failed": self.failed,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,16 +14,17 @@ from starlette.routing import BaseRoute, Route
 
 from efc.files import Json
 from efc.serve.journal import Record
-from efc.serve.learning import QueueFullError, Told
+from efc.serve.learning import QueueFullError, Told, View
 from efc.serve.metrics import Traffic, exposition
 from efc.serve.openapi import describe, docs_page
 from efc.serve.replies import RefusedError, reply
-from efc.serve.samples import Inputs, Label, inputs_of, labels_of, parsed
+from efc.serve.samples import LARGE, Document, Inputs, Label, inputs_of, labels_of, parsed
 from efc.serve.service import Service
 
 if TYPE_CHECKING:
     from efc.serve.answers import Answers
 
+T = TypeVar("T")
 FEW = 32
 """Samples that are answered at once; more are answered in a thread, so that others need not wait."""
 TYPES = {
@@ -60,32 +61,29 @@ class Routes:
         return found
 
     async def predict(self, request: Request) -> Response:
-        x = inputs_of(await self._json(request), self.service.features, self.limits)
+        x = await self._read(request, lambda body: inputs_of(body, self.service.features, self.limits))
         view = self.service.teacher.view
-        found = await self._answered(view.pupil, x)
-        found |= {"classes": list(view.pupil.classes), "seen": view.pupil.seen}
+        return await self._apart(len(x) > FEW, lambda: self._predicted(view, x))
+
+    def _predicted(self, view: View, x: Inputs) -> Response:
+        found = _answered(view.pupil, x) | {"classes": list(view.pupil.classes), "seen": view.pupil.seen}
         if view.beside is not None:
             assert self.service.beside is not None
-            found["beside"] = {"method": self.service.beside.method} | await self._answered(view.beside, x)
+            found["beside"] = {"method": self.service.beside.method} | _answered(view.beside, x)
         return reply(found)
 
-    async def _answered(self, answers: Answers, x: Inputs) -> dict[str, Json]:
-        if len(x) <= FEW:
-            p = answers.probabilities(x)
-        else:
-            async with self.threads:
-                p = await asyncio.to_thread(answers.probabilities, x)
-        return {"labels": answers.labels(p), "probabilities": p.tolist()}
-
     async def learn(self, request: Request) -> Response:
-        body = await self._json(request)
+        x, labels = await self._read(request, self._samples)
+        return await self._taught(request, x, labels)
+
+    def _samples(self, body: Document) -> tuple[Inputs, list[Label]]:
         x = inputs_of(body, self.service.features, self.limits)
-        return await self._taught(request, x, labels_of(body, len(x)))
+        return x, labels_of(body, len(x))
 
     async def lesson(self, request: Request) -> Response:
         lessons, queue = self.service.lessons, self.service.settings.queue
         assert lessons is not None
-        lesson = lessons.asked(await self._json(request), queue)
+        lesson = lessons.asked(await self._read(request, dict), queue)
         return await self._taught(request, lesson.x, lesson.labels, lambda: lessons.take_back(lesson))
 
     async def _taught(
@@ -145,8 +143,22 @@ class Routes:
     async def static(self, request: Request) -> Response:
         return _file(request.path_params["name"])
 
-    async def _json(self, request: Request) -> Mapping[str, object]:
-        return parsed(await request.body())
+    async def _read(self, request: Request, made: Callable[[Document], T]) -> T:
+        """What is made of the document in a request's body."""
+        body = await request.body()
+        return await self._apart(len(body) > LARGE, lambda: made(parsed(body)))
+
+    async def _apart(self, apart: bool, work: Callable[[], T]) -> T:
+        """What takes longer is done in a thread, so that others need not wait; not by many at a time."""
+        if not apart:
+            return work()
+        async with self.threads:
+            return await asyncio.to_thread(work)
+
+
+def _answered(answers: Answers, x: Inputs) -> dict[str, object]:
+    p = answers.probabilities(x)
+    return {"labels": answers.labels(p), "probabilities": p.tolist()}
 
 
 def _file(name: str) -> Response:

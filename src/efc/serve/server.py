@@ -177,7 +177,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(settings: Settings, place: Place, ready: Callable[[str, Service], None]) -> bool:
     """Serve until a signal comes; returns whether one did. ``ready`` is told the address when requests are answered."""
-    alone()
+    alone(settings.demo)
     warnings.simplefilter("ignore")  # what scikit-learn remarks on a batch is no concern of whoever runs the service
     with listening(place.host, place.port) as sock:
         service = Service(settings, gc.collect)

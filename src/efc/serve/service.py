@@ -348,7 +348,7 @@ class Service:
         """As ``GET /history`` answers: the points of both learners, by the samples seen."""
         view = self.teacher.view
         other = {point.seen: point.recent for point in view.beside_points}
-        return {"points": [asdict(point) | {"beside_recent": other.get(point.seen)} for point in view.points]}
+        return {"points": [vars(point) | {"beside_recent": other.get(point.seen)} for point in view.points]}
 
 
 def classes_of(measures: Measures) -> list[dict[str, Json]]:
@@ -368,12 +368,14 @@ def process_bytes() -> int | None:
         return None
 
 
-def alone() -> None:
+def alone(demo: bool = False) -> None:
     """Set up a process that does nothing but serve.
 
     Learning and answering share the cores: matrices of a batch are too small for more threads, and none may keep the
     other waiting. What has been imported is never garbage: to look for garbage elsewhere takes a millisecond.
     """
+    if demo:
+        Lessons()  # what reads them is imported with them
     torch.set_num_threads(1)
     sys.setswitchinterval(0.001)
     gc.collect()
