@@ -93,7 +93,7 @@ def test_long_bodies_are_read_as_short_ones_are() -> None:
         ({"inputs": [[1, "2"]]}, "'2'"), ({"inputs": [[1, True]]}, "True"), ({"inputs": [[1, None]]}, "None"),
         ({"inputs": [[1, [2]]]}, "numbers"), ({"inputs": [[1, 1e16]]}, "1e"), ({"inputs": [[1, 10**400]]}, "numbers"),
         ({"inputs": [[1, 2], [3, -1e16]]}, "got -1e"),
-       
+
         ({"inputs": [[1, float("inf")]]}, "inf"), ({"inputs": [[1, float("nan")]]}, "nan"),
         ({"inputs": [[1, 2]] * 4}, "at most 3"), ({"input": 5}, "got 5"),
     ],
