@@ -306,6 +306,7 @@ class Service:
             "prequential": {"all": measures.overall, "recent": share(measures.recent)},
             "effort": None if measures.effort is None else asdict(measures.effort),
             "errors": {"batches": measures.failed, "last": measures.failure or None},
+            "findings": measures.findings,
             "state_bytes": sum(one.state_bytes for one in self._pupils()),
         }
         if self.beside is not None:
