@@ -275,7 +275,7 @@ def test_what_looks_wrong_is_a_line_until_it_is_long_ago(show: Open, tmp_path: P
         served.learn([[1, 2, 3, 4]] * 20, [0, 1] * 10)
         page = show(served)
         line = page.locator("#findings p")
-        line.filter(has_text="Something looks wrong: all samples so far are the same").wait_for()
+        line.filter(has_text="Something looked wrong with batch 1: all samples so far are the same").wait_for()
         assert faults(page) == []
         x, y = samples(250)
         served.learn(x, y)

@@ -49,12 +49,13 @@ function endNames(series, y, width, bottom) {
     svg("text", { class: `end ${line.kind}`, x: width - NAMES + 7, y: at - over + 4, text: `${line.name} ${line.tell(last)}` }));
 }
 
-function marks(spec, x, bottom) {
-  let free = -Infinity;
+// Lines where something began, with names where there is room for them.
+function marks(spec, x, bottom, width) {
+  let free = 0;
   return (spec.marks ?? []).flatMap(({ seen, text }) => {
-    const at = x(seen), line = svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 4, y2: bottom });
-    if (at < free) return [line];
-    free = at + 7 * text.length + 5;
+    const at = x(seen), half = 3.5 * text.length + 2, line = svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 4, y2: bottom });
+    if (at - half < free || at + half > width) return [line];
+    free = at + half + 3;
     return [line, svg("text", { class: "tick middle", x: at, y: TOP - 8, text })];
   });
 }
@@ -69,7 +70,7 @@ function drawn(spec, width, height) {
     root.append(svg("line", { class: "grid", x1: LEFT, x2: right, y1: at, y2: at }), svg("text", { class: "tick end-at", x: LEFT - 6, y: at + 4, text: axis.name(tick) }));
   }
   for (const tick of ticksUpTo(last, 4)) root.append(svg("text", { class: "tick middle", x: x(tick), y: height - 8, text: whole(tick) }));
-  root.append(...marks(spec, x, bottom));
+  root.append(...marks(spec, x, bottom, width));
   const paths = new Map(spec.series.map((line) => [line.name, svg("path", { class: `line ${line.kind}`, d: path(spec.xs, line.values, x, y) })]));
   root.append(svg("g", {}, ...paths.values()), ...(spec.legend ? [] : endNames(spec.series, y, width, bottom)));
   const cursor = svg("line", { class: "cursor", y1: TOP, y2: bottom, visibility: "hidden" });

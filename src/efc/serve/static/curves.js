@@ -3,7 +3,7 @@ import { $, brief, bytes, el, listed, percent, whole } from "./dom.js";
 import { lineChart } from "./charts.js";
 import { inOrder, labelsOf, mean, namesOf, remembered, showPairs } from "./bars.js";
 
-const LATELY = 200;
+const LATELY = 50;
 
 // Where a class was first met: its first point.
 function beginnings(points) {
@@ -71,12 +71,15 @@ export function showRemembered(state) {
     : "Right answers before the sample was learned, the last 100 of a class. After ×: how many samples of it were taught.";
 }
 
-// What looks wrong with the last samples, if anything does.
+// What looked wrong lately, if anything did. That it goes on doing so is not read out again and again.
 export function showFindings(state) {
-  const texts = (state.findings ?? []).filter((each) => state.seen - each.seen < LATELY).map((each) => `Something looks wrong: ${each.text}.`);
-  const place = $("findings");
-  if ([...place.children].map((line) => line.textContent).join() !== texts.join()) place.replaceChildren(...texts.map((text) => el("p", { text })));
-  place.hidden = !texts.length;
+  const place = $("findings"), found = (state.findings ?? []).filter((each) => state.seen - each.seen < LATELY);
+  if ([...place.children].map((line) => line.dataset.text).join() !== found.map((each) => each.text).join()) {
+    place.replaceChildren(...found.map(({ text }) => el("p", { "data-text": text },
+      "Something looked wrong with batch ", el("span", { "aria-live": "off" }), `: ${text}.`)));
+  }
+  found.forEach(({ sequence }, k) => { place.children[k].querySelector("span").textContent = whole(sequence); });
+  place.hidden = !found.length;
 }
 
 export function showFacts(state) {
