@@ -21,6 +21,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import statistics
 import sys
 import time
@@ -318,10 +319,22 @@ def main() -> None:
     sys.exit(not all(goal.met for goal in found))
 
 
+def _priority() -> int:
+    """Below zero where other programs have to give way to this one and to its server."""
+    group = Path("/proc/self/autogroup")
+    told = re.search(r"nice (-?\d+)", group.read_text()) if group.exists() else None
+    return min(os.getpriority(os.PRIO_PROCESS, 0), int(told[1]) if told else 0)
+
+
 def _write(options: argparse.Namespace, name: str, part: dict[str, object]) -> None:
     """A part into the file, with what it was measured with and how busy the machine was before it began."""
     about = {key: value for key, value in vars(options).items() if key not in ("only", "json")}
-    part |= {"options": about, "cores": os.cpu_count(), "environment": describe_environment(torch.device("cpu"))}
+    part |= {
+        "options": about,
+        "cores": os.cpu_count(),
+        "priority": _priority(),
+        "environment": describe_environment(torch.device("cpu")),
+    }
     document = json.loads(options.json.read_text()) if options.json.exists() else {}
     ordered = {key: part if key == name else document[key] for key in PARTS if key == name or key in document}
     options.json.write_text(json.dumps(ordered, indent=1) + "\n")

@@ -28,7 +28,16 @@ def test_the_page_has_the_numbers_that_were_measured() -> None:
 
 def test_a_goal_that_was_missed_is_called_so() -> None:
     goal = {"what": "answers", "goal": "< 3", "measured": "4", "met": False}
-    part = {"goals": [goal, goal | {"met": True}], "cores": 2, "busy": 4.2, "environment": {"torch": "2.6"}}
-    text = tool("tools/serve_page.py").measured({"load": part})
+    part = {
+        "goals": [goal, goal | {"met": True}],
+        "cores": 2,
+        "busy": 4.2,
+        "priority": 0,
+        "environment": {"torch": "2.6"},
+    }
+    measured = tool("tools/serve_page.py").measured
+    text = measured({"load": part})
     assert "| answers | < 3 | 4 **(missed)** |\n| answers | < 3 | 4 |\n" in text
     assert "on two cores, while up to 4 other programs computed, with torch 2.6." in text
+    assert "computed (which had to give way, for: load)," in measured({"load": part | {"priority": -15}, "kill": part})
+    assert "with nothing else to do" in measured({"load": part | {"busy": 0.1}})
