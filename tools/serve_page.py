@@ -29,8 +29,9 @@ def measured(document: Mapping[str, Any]) -> str:
     torch = ", ".join(sorted({part["environment"]["torch"] for part in document.values()}))
     busy = max(part["busy"] for part in document.values())
     told = f"while up to {busy:.0f} other programs computed" if busy >= BUSY else "with nothing else to do"
-    if busy >= BUSY and any(part.get("priority", 0) < 0 for part in document.values()):
-        told += f" (which had to give way, for: {', '.join(k for k, part in document.items() if part.get('priority', 0) < 0)})"
+    first = [name for name, part in document.items() if part.get("priority", 0) < 0]
+    if busy >= BUSY and first:
+        told += f" (which had to give way, for: {', '.join(first)})"
     return "\n".join([*lines, "", f"Measured on {where}, {told}, with torch {torch}.", ""])
 
 
