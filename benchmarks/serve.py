@@ -1,15 +1,17 @@
 """The goals of `efc serve`, measured on real processes over loopback.
 
-    python benchmarks/serve.py --json serve.json
+    python benchmarks/serve.py --json docs/results/serve.json && python tools/serve_page.py
     python benchmarks/serve.py --only load,fuzz
 
-    load     16 connections ask for predictions of one sample each while 50 samples a second are learned
+    load     16 connections ask for predictions of one sample each while 50 samples a second are learned, several times:
+             what counts is the worst of these runs
     kill     the server is killed (SIGKILL) at random moments and started again; nothing accepted may be missing, and
              the state at the end is that of the journal replayed, bit for bit
     memory   100,000 samples, and what the process takes on the way
     fuzz     malformed, oversized, slow and hostile requests
 
-The table says for each goal what was measured. Exit code 1 if one is missed.
+The table says for each goal what was measured. Exit code 1 if one is missed. Of a JSON file that is there already, only
+the parts are replaced that are measured.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import statistics
 import sys
 import time
@@ -43,7 +46,7 @@ class Goal:
     goal: str
     measured: str
     met: bool
-    numbers: dict[str, float]
+    numbers: dict[str, object]
 
 
 TEACHERS = 4
@@ -52,12 +55,12 @@ TEACHERS = 4
 # -- load -------------------------------------------------------------------------------------------------------------
 
 
-async def _load(port: int, seconds: float, clients: int, offered: float, taught: float) -> tuple[list[float], float]:
-    """Seconds that each prediction took, and samples learned a second. ``offered`` 0: as fast as answers come."""
+async def _load(port: int, seconds: float, clients: int, offered: float, taught: float) -> list[float]:
+    """Seconds that each prediction took, in their order. ``offered`` 0: as fast as answers come."""
     x, y = digits()
     end = time.perf_counter() + seconds
     times: list[float] = []
-    learned = 0
+    sent = 0
 
     async def ask(number: int) -> None:
         connection, rng = Connection(port), random.Random(number)
@@ -73,44 +76,58 @@ async def _load(port: int, seconds: float, clients: int, offered: float, taught:
         connection.close()
 
     async def teach(number: int) -> None:
-        nonlocal learned
+        nonlocal sent
         connection, due = Connection(port), time.perf_counter() + number / taught
         while time.perf_counter() < end:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             due += TEACHERS / taught
-            k = learned % len(x)
-            learned += 1
+            k = sent % len(x)
+            sent += 1
             status, _ = await connection.ask("/learn", {"input": x[k], "label": y[k]})
             assert status == 202, status
         connection.close()
 
     await asyncio.gather(*(teach(k) for k in range(TEACHERS)), *(ask(k) for k in range(clients)))
-    return times, learned / seconds
+    return sorted(times)
+
+
+def _one_run(port: int, seconds: float, offered: float) -> dict[str, float]:
+    """What a run of so many seconds showed; the server says how much it has learned."""
+    before, began = asyncio.run(Connection(port).ask("/state"))[1]["seen"], time.perf_counter()
+    times = asyncio.run(_load(port, seconds, 16, offered, 50))
+    state, took = asyncio.run(Connection(port).ask("/state"))[1], time.perf_counter() - began
+    return {
+        "rate": len(times) / took, "median_ms": 1e3 * statistics.median(times),
+        "p99_ms": 1e3 * times[int(0.99 * len(times))], "worst_ms": 1e3 * times[-1],
+        "learned": (state["seen"] - before) / took, "queued": state["queued"],
+    }  # fmt: skip
 
 
 def load(options: argparse.Namespace) -> list[Goal]:
     """Predictions while learning goes on, at the rate that is asked for, and as fast as they come."""
-    found = []
+    runs: dict[float, list[dict[str, float]]] = {options.offered: [], 0.0: []}
     with folder_for("load") as folder, ServerProcess(f"{folder}/m.safetensors", "--features", "64") as server:
         server.ready()
         asyncio.run(_load(server.port, 15, 16, 50, 50))  # past the first window, where learning begins anew
-        for offered in (options.offered, 0.0):
-            times, learned = asyncio.run(_load(server.port, options.seconds, 16, offered, 50))
-            state = asyncio.run(Connection(server.port).ask("/state"))[1]
-            times.sort()
-            rate = len(times) / options.seconds
-            median, late = 1e3 * statistics.median(times), 1e3 * times[int(0.99 * len(times))]
-            how = f"{offered:g}/s offered" if offered else "as fast as answers come"
-            numbers = {
-                "rate": rate, "median_ms": median, "p99_ms": late, "worst_ms": 1e3 * times[-1], "learned": learned,
-                "queued": state["queued"],
-            }  # fmt: skip
-            told = f"{rate:.0f}/s, median {median:.1f} ms, 99th percentile {late:.1f} ms; {learned:.0f}/s learned"
-            met = rate >= 200 and median < 20 and late < 100 and learned >= 49 and state["queued"] < 100
-            goal = ">= 200/s, median < 20 ms, 99th percentile < 100 ms"
-            what = f"predictions, batch 1, 16 clients, while learning 50/s ({how})"
-            found.append(Goal(what, goal if offered else "no goal", told, met if offered else True, numbers))
-    return found
+        for number in range(options.runs):
+            for offered, found in runs.items():
+                found.append(_one_run(server.port, options.seconds, offered))
+                told = ", ".join(f"{name} {value:.1f}" for name, value in found[-1].items())
+                print(f"run {number + 1} of {options.runs}, {offered:g}/s offered: {told}", file=sys.stderr)
+    return [_of_runs(offered, found) for offered, found in runs.items()]
+
+
+def _of_runs(offered: float, runs: list[dict[str, float]]) -> Goal:
+    """The worst of several runs, each number by itself."""
+    worst = {name: (min if name in ("rate", "learned") else max)(run[name] for run in runs) for name in runs[0]}
+    met = worst["rate"] >= 200 and worst["median_ms"] < 20 and worst["p99_ms"] < 100
+    met = met and worst["learned"] >= 49 and worst["queued"] < 100
+    told = f"{worst['rate']:.0f} a second, median {worst['median_ms']:.1f} ms, 99th percentile {worst['p99_ms']:.0f} ms"
+    told += f", {worst['learned']:.1f} a second learned"
+    how = f"{offered:g} a second offered" if offered else "as fast as answers come"
+    what = f"predictions, batch 1, 16 clients, while learning 50 samples a second; {how}; worst of {len(runs)} runs"
+    goal = ">= 200 a second, median < 20 ms, 99th percentile < 100 ms, >= 49 a second learned" if offered else ""
+    return Goal(what, goal, told, met or not offered, {"worst": worst, "runs": runs})
 
 
 # -- kill -------------------------------------------------------------------------------------------------------------
@@ -244,7 +261,7 @@ def memory(options: argparse.Namespace) -> list[Goal]:
         f"{found[0][1] / 2**20:.0f} MiB after {found[0][0]:,}, {found[-1][1] / 2**20:.0f} MiB after {found[-1][0]:,}; "
         f"last third against the second: {100 * growth:+.1f} %"
     )
-    numbers = {f"{n}": float(b) for n, b in found}
+    numbers: dict[str, object] = {f"{n}": b for n, b in found}
     return [Goal(f"memory over {options.samples:,} samples", "flat", told, growth < 0.02, numbers)]
 
 
@@ -260,12 +277,12 @@ def fuzz(options: argparse.Namespace) -> list[Goal]:
         alive = asyncio.run(Connection(server.port).ask("/predict", {"input": x[0]}))[0] == 200
         code = server.end()
         tracebacks, mistakes = server.stderr().count("Traceback"), kinds.get("500", 0)
-    told = f"{tracebacks} tracebacks, {mistakes} answers 500, service {'alive' if alive else 'DEAD'}; " + ", ".join(
-        f"{name}: {n}" for name, n in sorted(kinds.items())
-    )
+    told = f"{tracebacks} tracebacks, {mistakes} answers 500, service {'alive' if alive else 'DEAD'}"
+    print(", ".join(f"{name}: {n}" for name, n in sorted(kinds.items())), file=sys.stderr)
     met = tracebacks == 0 and mistakes == 0 and alive and code == 130
     what = f"malformed, oversized, slow or hostile requests ({options.requests:,})"
-    return [Goal(what, "0 tracebacks, service alive", told, met, {"tracebacks": tracebacks, **kinds})]
+    numbers: dict[str, object] = {"tracebacks": tracebacks, **kinds}
+    return [Goal(what, "0 tracebacks, service alive", told, met, numbers)]
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[Goal]]] = {
@@ -276,7 +293,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[Goal]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help="some of load, kill, memory, fuzz")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of load")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of a run of load")
+    parser.add_argument("--runs", type=int, default=3, help="of load")
     parser.add_argument("--offered", type=float, default=300.0, help="predictions a second that are asked for")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--samples", type=int, default=100_000)
@@ -285,17 +303,41 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers here")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    found = [goal for name in options.only.split(",") for goal in PARTS[name](options)]
+    found: list[Goal] = []
+    for name in options.only.split(","):
+        busy = os.getloadavg()[0]
+        goals = PARTS[name](options)
+        found += goals
+        if options.json:
+            _write(options, name, {"busy": busy, "goals": [asdict(goal) for goal in goals]})
     table = Table()
     for name in ("what", "goal", "measured", ""):
         table.add_column(name)
     for goal in found:
         table.add_row(goal.what, goal.goal, goal.measured, "yes" if goal.met else "NO")
     Console(width=None if sys.stdout.isatty() else 160).print(table)
-    if options.json:
-        document = {"goals": [asdict(goal) for goal in found], "environment": describe_environment(torch.device("cpu"))}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
     sys.exit(not all(goal.met for goal in found))
+
+
+def _priority() -> int:
+    """Below zero where other programs have to give way to this one and to its server."""
+    group = Path("/proc/self/autogroup")
+    told = re.search(r"nice (-?\d+)", group.read_text()) if group.exists() else None
+    return min(os.getpriority(os.PRIO_PROCESS, 0), int(told[1]) if told else 0)
+
+
+def _write(options: argparse.Namespace, name: str, part: dict[str, object]) -> None:
+    """A part into the file, with what it was measured with and how busy the machine was before it began."""
+    about = {key: value for key, value in vars(options).items() if key not in ("only", "json")}
+    part |= {
+        "options": about,
+        "cores": os.cpu_count(),
+        "priority": _priority(),
+        "environment": describe_environment(torch.device("cpu")),
+    }
+    document = json.loads(options.json.read_text()) if options.json.exists() else {}
+    ordered = {key: part if key == name else document[key] for key in PARTS if key == name or key in document}
+    options.json.write_text(json.dumps(ordered, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -77,15 +77,15 @@ def draw(view: Page, points: Sequence[tuple[float, float]]) -> None:
     view.mouse.up()
 
 
-def store(picture: bytes | Path, target: Path, width: int, pale: bool = False) -> None:
-    """A PNG of at most 128 colours, ``width`` wide: these are flat pictures, and small files. Thin lines keep their
-    colours, or, if the picture is ``pale``, large surfaces theirs."""
+def store(picture: bytes | Path, target: Path, width: int, pale: bool = False, most: int = 128) -> None:
+    """A PNG of at most ``most`` colours, ``width`` wide: these are flat pictures, and small files. Thin lines keep
+    their colours, or, if the picture is ``pale``, large surfaces theirs."""
     image = Image.open(io.BytesIO(picture) if isinstance(picture, bytes) else picture).convert("RGB")
     if image.width > width:
         image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
     target.parent.mkdir(exist_ok=True)
     method = Image.Quantize.MEDIANCUT if pale else Image.Quantize.MAXCOVERAGE
-    colours = image.quantize(128, method, kmeans=int(pale), dither=Image.Dither.NONE)
+    colours = image.quantize(most, method, kmeans=int(pale), dither=Image.Dither.NONE)
     colours.save(target, optimize=True)
     print(f"{target.relative_to(DOCS.parent)}: {image.width} x {image.height}, {target.stat().st_size / 1000:.0f} KB")
 
@@ -99,7 +99,7 @@ def main() -> None:
         store(screenshot(results / "report.html"), DOCS / "pictures" / "report.png", 1200)
         for name in ("curves.png", "matrix.png"):
             store(results / name, DOCS / "pictures" / name, 1000)
-    store(demonstration(), DOCS / "pictures" / "serve.png", 1200, pale=True)
+    store(demonstration(), DOCS / "pictures" / "serve.png", 1200, pale=True, most=256)
 
 
 if __name__ == "__main__":

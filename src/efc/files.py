@@ -8,8 +8,10 @@ import json
 import math
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -81,6 +83,15 @@ def remove_leftovers(folder: Path) -> None:
         _left(file, remove=True)
 
 
+def remove_begun(path: Path) -> None:
+    """The same for one file: what processes that were killed had begun to write in its place. Others' files stay,
+    however they are named: a file that is not whole can be read by its owner alone."""
+    name = re.compile(re.escape(f".{path.name}.") + "[a-z0-9_]{8}")
+    for file in path.parent.iterdir() if path.parent.is_dir() else ():
+        if name.fullmatch(file.name) and file.is_file() and stat.S_IMODE(file.lstat().st_mode) == 0o600:
+            _left(file, remove=True)
+
+
 def _left(path: Path, remove: bool) -> bool:
     """Whether nobody is writing a temporary file any more."""
     try:
@@ -105,9 +116,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, argument: str) -> Path:
-    """Create a folder and make sure that it can be written to."""
+    """Create a folder, as lasting as what is written to it, and make sure that it can be written to."""
     try:
+        absent = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
+        for made in absent:
+            with suppress(PermissionError):  # a folder that may be written to, and not be read
+                sync_folder(made.parent)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as problem:

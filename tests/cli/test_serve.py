@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,8 @@ from support.command import efc, started
 from support.serving import Served, samples, serving
 
 LONG = "0123456789abcdef"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "serve"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +102,64 @@ def test_it_shows_the_page_if_it_is_asked_to(tmp_path: Path) -> None:
             command.wait_for(lambda: (tmp_path / "shown").exists() and (tmp_path / "shown").read_text())
             assert (tmp_path / "shown").read_text() == f"http://127.0.0.1:{served.port}/\n"
             (tmp_path / "shown").unlink()
+
+
+def test_the_unit_of_systemd(tmp_path: Path) -> None:
+    """systemd takes every line of it, where there is one; and its command serves."""
+    unit = (EXAMPLES / "efc-serve.service").read_text()
+    command = re.findall("^ExecStart=(.*)$", unit, re.M)
+    assert len(command) == 1
+    program, *arguments = shlex.split(command[0])
+    state = re.findall("^StateDirectory=(.*)$", unit, re.M)[0]
+    assert (program, arguments[:2]) == ("/opt/efc/bin/efc", ["serve", f"/var/lib/{state}/model.safetensors"])
+    assert re.search("^SuccessExitStatus=130$", unit, re.M), "which is how it ends when it is told to"
+    if shutil.which("systemd-analyze"):
+        (tmp_path / "efc-serve.service").write_text(unit.replace(program, sys.executable))
+        checked = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "efc-serve.service")]
+        done = subprocess.run(checked, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+    with started(*_here(arguments, tmp_path), "--no-open", cwd=tmp_path, OMP_NUM_THREADS="1") as found:
+        assert Served(found).end().splitlines()[-1].startswith("efc: interrupted")
+
+
+def test_the_container(tmp_path: Path) -> None:
+    """It names files that there are, an extra that there is, and a command that serves; what it copies is enough."""
+    lines = re.sub(r"\\\n", "", (EXAMPLES / "Dockerfile").read_text()).splitlines()
+    steps = [line.partition(" ") for line in lines if line and not line.startswith("#")]
+    for _, _, copied in (step for step in steps if step[0] == "COPY"):
+        *sources, target = copied.split()
+        for source in sources:
+            into = (tmp_path / "source" / target).resolve()
+            assert (ROOT / source).exists(), source
+            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+            into.parent.mkdir(exist_ok=True) if copy is shutil.copytree else into.mkdir(exist_ok=True)
+            copy(ROOT / source, into)  # type: ignore[operator]
+    about = tomllib.loads((tmp_path / "source" / "pyproject.toml").read_text())["project"]
+    extra = re.findall(r"\.\[(\w+)\]", " ".join(line for line in lines if line.startswith("RUN")))
+    assert extra == ["serve"]
+    assert extra[0] in about["optional-dependencies"]
+    for named in (about["readme"], *about["license-files"]):
+        assert (tmp_path / "source" / named).is_file(), named
+    assert (tmp_path / "source" / "src" / "efc" / "serve" / "static" / "index.html").is_file()
+    entry = json.loads(next(rest for name, _, rest in steps if name == "ENTRYPOINT"))
+    assert entry[0] in about["scripts"]
+    arguments = [*_here(entry[1:], tmp_path), "--features", "4", "--no-open"]
+    done = efc(*arguments, "--port", "0", cwd=tmp_path, timeout=600)
+    assert (done.returncode, "give a token" in done.stderr) == (2, True), done.stderr
+    with started(*arguments, "--port", "0", cwd=tmp_path, EFC_SERVE_TOKEN=LONG) as found:
+        served = Served(found, LONG)
+        assert served.get("/state")["features"] == 4
+        stop = getattr(signal, next(rest for name, _, rest in steps if name == "STOPSIGNAL"))
+        served.end(stop)
+
+
+def _here(arguments: list[str], folder: Path) -> list[str]:
+    """A command line of a service, for another folder and any port that is free."""
+    found = [str(folder / "model.safetensors") if each.endswith("/model.safetensors") else each for each in arguments]
+    for at, each in enumerate(found):
+        if each == "--port":
+            found[at + 1] = "0"
+    return found
 
 
 def test_the_same_command_goes_on(tmp_path: Path) -> None:

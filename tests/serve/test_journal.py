@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -14,7 +18,7 @@ import pytest
 
 from efc.errors import EFCError
 from efc.serve import journal
-from efc.serve.journal import HEAD, MARK, Journal, Record, Segment, described, replay, segments
+from efc.serve.journal import HEAD, MARK, Journal, NoRoomError, Record, Segment, described, replay, segments
 from efc.serve.samples import LARGEST, label_of
 from support.mutate import check_sentence, mutations
 
@@ -158,6 +162,35 @@ def test_covered_segments_stay_where_they_are_to_be_kept(tmp_path: Path) -> None
         one.cover(k + 1)
     one.close()
     assert len(read(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("room", [0, 5, 20, 60, 100])
+def test_a_disk_that_is_full_for_a_while_leaves_a_journal_that_is_whole(room: int, tmp_path: Path) -> None:
+    """Wherever it is full, in the header too; writes then come back short before they fail."""
+    one, batch = Journal(tmp_path, 0, dict(ABOUT)), [(np.zeros((1, 3)), ["a"])]
+    with full_after(room):
+        for _ in range(2):
+            with pytest.raises(NoRoomError, match="nothing was accepted"):
+                one.append(batch)
+    records = one.append(batch)
+    with full_after(sum(path.stat().st_size for path in tmp_path.iterdir()) + 10), pytest.raises(NoRoomError):
+        one.append(batch)
+    records += one.append(batch)
+    one.close()
+    assert same(read(tmp_path), records)
+    assert [record.sequence for record in records] == [1, 2]
+
+
+@contextmanager
+def full_after(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond so many bytes."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_large_segments_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from queue import Queue
 
 import numpy as np
 import pytest
 
-from efc.serve.journal import Record, replay
+from efc.errors import EFCError
+from efc.serve.journal import NoRoomError, Record, replay
 from efc.serve.learning import BrokenError, QueueFullError, Teacher, learn
 from efc.serve.pupil import Pupil
 from efc.serve.service import Making, Service, Settings
@@ -79,6 +81,82 @@ def test_without_memory_learning_stops_and_the_journal_has_it_all(tmp_path: Path
     assert (again.replayed, again.pupil.measures.failed) == (3, 0)
     assert again.pupil.measures.seen == sum(len(labels) for _, labels in some[:3])
     again.close()
+
+
+def test_who_cannot_be_told_stops_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever waited is gone, and says so in the worst way: at the disk, at the learner, at a snapshot."""
+    service = a_service(tmp_path)
+
+    def gone(found: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    service.teacher.submit(*ONE, gone, gone)
+    service.teacher.submit(*ONE, gone, gone)
+    service.teacher.ask_snapshot(gone)
+    _, learned = submitted(service.teacher, *ONE)
+    assert isinstance(learned.get(timeout=60), Record)
+    told: Queue[object] = Queue()
+    service.teacher.ask_snapshot(told.put)
+    assert isinstance(told.get(timeout=60), dict)
+    service.close()
+    assert service.pupil.measures.seen == Pupil.load(tmp_path / "m.safetensors")[0].measures.seen == 3
+    assert capsys.readouterr().err.count("efc: somebody who waits cannot be told (Event loop is closed)") == 5
+
+
+def test_whoever_is_on_the_way_to_the_disk_while_the_learner_fails_is_told(tmp_path: Path) -> None:
+    service = a_service(tmp_path)
+    teacher, append, writing = service.teacher, service.journal.append, threading.Event()
+
+    class FailsThen(Pupil):
+        def learn(self, record: Record) -> None:
+            assert writing.wait(60)
+            raise MemoryError
+
+    def slow(batches: object) -> list[Record]:
+        if service.journal.last:
+            writing.set()
+            with teacher.changed:
+                assert teacher.changed.wait_for(lambda: teacher.stopped, 60)
+        return append(batches)  # type: ignore[arg-type]
+
+    teacher.pupil = FailsThen(service.pupil.estimator)
+    service.journal.append = slow  # type: ignore[method-assign]
+    first, one = submitted(teacher, *ONE)
+    second, two = submitted(teacher, *ONE)
+    assert [record.sequence for record in (first, second)] == [1, 2]  # type: ignore[attr-defined]
+    for learned in (one, two):
+        assert isinstance(learned.get(timeout=60), BrokenError)
+    service.close()
+    assert Service(Settings(tmp_path / "m.safetensors")).pupil.measures.seen == 2
+
+
+def test_labels_of_batches_that_come_to_nothing_are_none_of_the_models(tmp_path: Path) -> None:
+    """A full queue, a disk that is full, and a batch that cannot be learned; what is on its way counts."""
+    service = Service(Settings(tmp_path / "m.safetensors", Making(features=4, hidden=(8,)), queue=5))
+    teacher, x = service.teacher, np.ones((6, 4))
+    with pytest.raises(QueueFullError):
+        teacher.submit(x, ["x"] * 6, lambda _: None)
+    teacher.submit(x[:5], [1, 2, 1, 2, 3], lambda _: None)
+    with pytest.raises(EFCError, match="numbers, got 'x'"):
+        teacher.submit(x[:1], ["x"], lambda _: None)
+    append = service.journal.append
+
+    def full(batches: object) -> list[Record]:
+        service.journal.append = append  # type: ignore[method-assign]
+        raise NoRoomError("full")
+
+    service.journal.append = full  # type: ignore[method-assign]
+    service.start()
+    with teacher.changed:
+        assert teacher.changed.wait_for(lambda: not teacher.queued, 60)
+    found, learned = submitted(teacher, np.full((1, 4), np.nan), [7])  # type: ignore[list-item]
+    assert isinstance(found, Record)
+    learned.get(timeout=60)
+    service.teach(x[:2], ["a", "b"])
+    with pytest.raises(EFCError, match="texts, got 1"):
+        teacher.submit(x[:1], [1], lambda _: None)
+    assert service.pupil.met == ["a", "b"]
+    service.close()
 
 
 def test_what_is_queued_is_bounded_and_learned_before_the_end(tmp_path: Path) -> None:

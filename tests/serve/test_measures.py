@@ -9,6 +9,7 @@ import random
 import pytest
 
 from efc.serve.measures import POINTS, RECENT, RECENT_OF_CLASS, Effort, Measures, share
+from efc.training.diagnosis import Finding
 
 
 def lived(batches: int, seed: int = 0, size: int = 3) -> tuple[Measures, list[tuple[int, int | None]]]:
@@ -54,6 +55,24 @@ def test_what_comes_out_of_a_file_goes_on_alike() -> None:
         measures.note([3, 9], [3, None], Effort([2.0], [1.0]))
     assert one.to_json() == two.to_json()
     assert two.tallies[9].count == 1
+
+
+def test_what_looks_wrong_is_kept_once_of_each_kind() -> None:
+    found = Measures()
+    for sequence, kinds in enumerate(([], ["cut"], ["faint", "cut"], []), 1):
+        found.note([0] * 10, [0] * 10, None)
+        found.remark([Finding(kind, f"{kind} in {sequence}") for kind in kinds], sequence)
+    assert found.findings == [
+        {"kind": "cut", "text": "cut in 3", "batches": 2, "sequence": 3, "seen": 30},
+        {"kind": "faint", "text": "faint in 3", "batches": 1, "sequence": 3, "seen": 30},
+    ]
+    about = json.loads(json.dumps(found.to_json()))
+    assert Measures.from_json(about).to_json() == found.to_json()
+    del about["findings"]
+    assert Measures.from_json(about).findings == [], "as older files are"
+    for odd in ({"kind": 'a"b'}, {"text": 3}, {"text": "x" * 2000}, {"batches": -1}, {"seen": "1"}):
+        with pytest.raises(ValueError, match=r"."):
+            Measures.from_json(about | {"findings": [found.findings[0] | odd]})
 
 
 def test_the_effort_is_a_running_mean() -> None:

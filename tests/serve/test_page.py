@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from support.serving import Served, serving
+from support.serving import Served, samples, serving
 
 pytest.importorskip("starlette", reason="starlette is not installed (extra: serve)")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra: dev)")
@@ -186,10 +187,10 @@ def test_two_tabs_and_a_reload_show_the_same(show: Open, demo: Served) -> None:
     first.get_by_role("button", name="Teach: this is 4").click()
     count(first, 4, 1)
     count(second, 4, 1)
-    curves = "() => [...document.querySelectorAll('#charts .line')].map(line => line.getAttribute('d'))"
-    before = first.evaluate(curves)
-    assert len(before) == 2 + 2 * len(demo.get("/state")["effort"]["psi"])
-    assert all(len(line.split("L")) > 20 for line in before)
+    curves = "() => [...document.querySelectorAll('.chart .line')].map(line => line.getAttribute('d'))"
+    before, state = first.evaluate(curves), demo.get("/state")
+    assert len(before) == 2 + len(state["classes"]) + 2 * len(state["effort"]["psi"])
+    assert sum(len(line.split("L")) > 20 for line in before) >= 2 + 2 + 2 * len(state["effort"]["psi"])
     assert second.evaluate(curves) == before
     first.reload()
     count(first, 4, 1)
@@ -226,6 +227,60 @@ def test_by_keyboard_alone(show: Open, demo: Served) -> None:
     assert re.fullmatch(r"at 2 samples: EFC \d+\s%, SGD \d+\s%", chart.get_attribute("aria-valuetext"))
     page.keyboard.press("ArrowRight")
     assert chart.get_attribute("aria-valuetext").startswith("at 4 samples")
+
+
+def test_the_curve_of_each_class(show: Open, demo: Served) -> None:
+    """Its legend is walked by keyboard; who sees no curve is told the same."""
+    for label in range(10):
+        demo.ask("/demo/lesson?wait=1", {"label": label, "samples": 4})
+    state, points = demo.get("/state"), demo.get("/history")["points"]
+    page = show(demo)
+    legend = page.get_by_role("list", name="Accuracy of each class")
+    buttons = legend.get_by_role("button")
+    buttons.nth(9).wait_for()
+    last = points[-1]["per_class"]
+    assert [button.split() for button in buttons.all_inner_texts()] == [
+        [str(label), f"{100 * last[str(label)] + 1e-9:.0f}", "%"] for label in range(10)
+    ]
+    looks = "() => [...document.querySelectorAll('.legend button')].map(button => {"
+    looks += "const style = getComputedStyle(button.querySelector('path'));"
+    looks += "return style.stroke + style.strokeDasharray; })"
+    assert len(set(page.evaluate(looks))) == len(state["classes"]) == 10
+    chart = page.get_by_role("slider", name="Accuracy of each class")
+    chart.focus()
+    page.keyboard.press("End")
+    told = chart.get_attribute("aria-valuetext")
+    assert re.findall(r"(\d) (\d+)\s%", told) == [(str(k), f"{100 * last[str(k)] + 1e-9:.0f}") for k in range(10)]
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent").startswith("1")
+    faded = page.locator(".chart .line.faded")
+    assert faded.count() == 9  # while it is in focus
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    assert faded.count() == 9
+    assert buttons.nth(1).get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Home")
+    assert re.fullmatch(r"at 2 samples: 1 \d+\s%", chart.get_attribute("aria-valuetext"))
+    assert buttons.nth(1).inner_text().split()[1] == re.findall(r"\d+", chart.get_attribute("aria-valuetext"))[-1]
+    buttons.nth(1).click()
+    page.locator("h1").hover()
+    page.evaluate("document.activeElement.blur()")
+    assert faded.count() == 0
+
+
+def test_what_looks_wrong_is_a_line_until_it_is_long_ago(show: Open, tmp_path: Path) -> None:
+    with serving(tmp_path / "m.safetensors") as served:
+        served.learn([[1, 2, 3, 4]] * 20, [0, 1] * 10)
+        page = show(served)
+        line = page.locator("#findings p")
+        line.filter(has_text="Something looked wrong with batch 1: all samples so far are the same").wait_for()
+        assert faults(page) == []
+        x, y = samples(250)
+        served.learn(x, y)
+        page.locator("#findings").wait_for(state="hidden")
+        assert served.get("/state")["findings"][0]["kind"] == "constant"
 
 
 def test_readable_at_any_width_in_any_light(show: Open, demo: Served) -> None:

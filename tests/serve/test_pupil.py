@@ -14,6 +14,7 @@ import torch
 from efc import EFCClassifier
 from efc.classifiers.file_format import read
 from efc.errors import EFCError
+from efc.serve import pupil
 from efc.serve.journal import Record
 from efc.serve.pupil import EVERY, Pupil, begun, fork
 from efc.serve.service import classes_of
@@ -26,9 +27,9 @@ def records(n: int, classes: int = 4) -> list[Record]:
     return [Record(k, np.array(x), y) for k, (x, y) in enumerate(batches(n, 0, classes), 1)]
 
 
-def bits(pupil: Pupil) -> object:
-    state = pupil.estimator.model_.state_dict()
-    return {key: value.numpy().tobytes() for key, value in state.items()}, pupil.measures.to_json(), pupil.sequence
+def bits(one: Pupil) -> object:
+    state = one.estimator.model_.state_dict()
+    return {key: value.numpy().tobytes() for key, value in state.items()}, one.measures.to_json(), one.sequence
 
 
 def test_prediction_traffic_snapshots_and_undoing_change_no_bit(tmp_path: Path) -> None:
@@ -93,6 +94,38 @@ def test_a_batch_that_fails_is_skipped_and_counted(at: int) -> None:
     assert "no longer finite" in two.measures.failure
     assert bits(one)[0] == bits(two)[0]
     assert one.measures.seen == two.measures.seen
+
+
+def test_batches_that_fail_one_after_the_other_are_not_paid_for_with_old_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To undo the first, what was learned since the last copy is learned again; for the others there is a new copy."""
+    plain = begun("sgd", (8,), None, 0).set_params(standardise=False, options={"optimiser": "sgd"})
+    one, bad = Pupil(plain), np.random.default_rng(0).normal(size=(600, 4)) * 1e15
+    for record in records(300)[: EVERY - 2]:
+        one.learn(record)
+    taught: list[int] = []
+    teach = pupil.teach
+    monkeypatch.setattr(pupil, "teach", lambda *given: (taught.append(given[1].sequence), teach(*given))[1])
+    for sequence in (900, 901, 902):
+        one.learn(Record(sequence, bad, [0, 1] * 300))
+    assert one.measures.failed == 3
+    assert taught == [900, *range(1, EVERY - 1), 901, 902]
+
+
+def test_what_looks_wrong_is_noted_and_stops_nothing() -> None:
+    """Every warning is an error here; whatever scikit-learn, or we, remark on a batch, it is learned."""
+    one, rng = Pupil(begun("efc", (8,), None, 0)), np.random.default_rng(0)
+    one.learn(Record(1, np.ones((30, 4)), [0, 1] * 15))
+    assert [(f["kind"], f["sequence"]) for f in one.measures.findings] == [("constant", 1)]
+    assert "nothing to tell classes apart by" in str(one.measures.findings[0]["text"])
+    one.learn(Record(2, rng.normal(size=(1000, 4)), [0, 1] * 500))
+    one.learn(Record(3, 1e6 * rng.normal(size=(30, 4)), [0, 1] * 15))
+    one.learn(Record(4, 1e6 * rng.normal(size=(30, 4)), [0, 1] * 15))
+    kinds = [(f["kind"], f["batches"], f["sequence"], f["seen"]) for f in one.measures.findings]
+    assert kinds == [("constant", 1, 1, 30), ("cut", 2, 4, 1090)]
+    one.learn(Record(5, rng.normal(size=(60, 4)), list(range(60))))  # which scikit-learn takes for a regression
+    assert (one.measures.failed, one.measures.seen) == (0, 1150), one.measures.failure
 
 
 def test_files_that_are_no_served_model(tmp_path: Path) -> None:

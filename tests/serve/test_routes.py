@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from efc import EFCClassifier
+from efc.serve.metrics import Traffic
+from efc.serve.replies import reply
+from efc.serve.routes import Routes
+from efc.serve.service import Making, Service, Settings
 from support.serving import Served, samples, serving
 
 
@@ -29,6 +38,35 @@ def served(folder: Path) -> Iterator[Served]:
         x, y = samples(90)
         assert found.learn(x, y) == {"accepted": 90, "sequence": 1, "queued": 0}
         yield found
+
+
+def test_what_takes_long_is_read_beside_the_others(tmp_path: Path) -> None:
+    """A long body in a thread of its own, a short one at once."""
+    service = Service(Settings(tmp_path / "m.safetensors", Making(features=4)))
+    routes = Routes(service, Traffic())
+
+    async def read(body: bytes) -> int:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body}
+
+        request = Request({"type": "http", "method": "POST", "path": "/", "headers": []}, receive)
+        return await routes._read(request, lambda found: threading.get_ident() * bool(found))
+
+    with ThreadPoolExecutor(1) as thread:  # the browser's tests have a loop running in this one
+        own = thread.submit(threading.get_ident).result()
+        found = [thread.submit(asyncio.run, read(b'{"inputs": [' + b"1, " * n + b"1]}")).result() for n in (1, 2**16)]
+    service.close()
+    assert found[0] == own != found[1] != 0
+
+
+def test_answers_are_whole_however_large(served: Served) -> None:
+    x, _ = samples(1000, seed=2)
+    told = served.ask("/predict", {"inputs": x})[1]
+    few = served.ask("/predict", {"inputs": x[:32]})[1]
+    assert few["probabilities"] == told["probabilities"][:32]
+    assert [len(row) for row in told["probabilities"]] == [3] * 1000
+    for content in ({}, {"a": {}, "b": [[1, 2], [], [None]], "c": [["x"]], "d": [1, [2]], "e": {"f": [[0.5]] * 3}}):
+        assert json.loads(reply(content).body) == content
 
 
 def test_it_predicts_what_the_file_predicts(served: Served, folder: Path) -> None:
@@ -94,6 +132,15 @@ def test_a_text_among_numbers_and_too_many_classes(tmp_path: Path) -> None:
         assert (status, "1000 classes" in found["error"]) == (400, True)
         assert served.ask("/learn?wait=1", {"input": x[0], "label": "class 7"})[0] == 202
         assert served.get("/state")["classes"][0]["label"] == "class 0"
+
+
+def test_a_batch_that_was_refused_leaves_no_label_behind(tmp_path: Path) -> None:
+    with serving(tmp_path / "m.safetensors", "--queue", "5") as served:
+        six = {"inputs": [[1, 2, 3, 4]] * 6, "labels": ["x"] * 6}
+        status, found, _ = served.ask("/learn", six)
+        assert (status, "at most 5 at a time" in found["error"]) == (413, True)
+        served.learn([[1, 2, 3, 4]], [1])
+        assert [c["label"] for c in served.get("/state")["classes"]] == [1]
 
 
 def test_a_batch_that_cannot_be_learned_is_counted_and_the_service_goes_on(tmp_path: Path) -> None:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from efc.errors import EFCError
-from efc.serve.samples import LARGEST, Limits, check_kind, inputs_of, label_of, labels_of, parsed
+from efc.serve.samples import (
+    LARGE,
+    LARGEST,
+    Limits,
+    Reader,
+    _no_number,
+    check_kind,
+    inputs_of,
+    label_of,
+    labels_of,
+    parsed,
+)
 
 
 def test_inputs_come_as_they_were_written() -> None:
@@ -36,6 +49,42 @@ def test_a_body_that_is_no_json_object_is_one_sentence(body: bytes, names: str) 
     assert len(str(told.value)) < 300
 
 
+def texts(rng: random.Random, n: int) -> Iterator[str]:
+    """JSON of all kinds, one in two with a few characters changed."""
+    leaves = (0, -1.5, 1e300, 2**70, "a", "\u00e4\ud800", "", True, None, [], {}, [[]], [1, 2], [[1, [2]], 3])
+    for _ in range(n):
+        matrix = [[rng.choice((0, 1.5, -2e-7)) for _ in range(3)] for _ in range(rng.randrange(4))]
+        names = rng.choices(("inputs", "labels", "", "\u00fc", "a"), k=rng.randrange(4))
+        whole = {name: rng.choice((matrix, matrix, *leaves)) for name in names}
+        text = json.dumps(rng.choice((whole, whole, matrix, *leaves)), indent=rng.choice((None, None, 1)))
+        if rng.random() < 0.5:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice((" ", "", ",", "]", "}", "{", "[", '"', "NaN", "1", ":")) + text[at + 1 :]
+        yield text
+
+
+def test_long_bodies_are_read_as_short_ones_are() -> None:
+    """Against json itself: the same documents, and the same are refused."""
+    refused = 0
+    for text in texts(random.Random(5), 4000):
+        try:
+            expected = json.loads(text, parse_constant=_no_number)
+        except ValueError:
+            refused += 1
+            with pytest.raises(ValueError, match=r"."):
+                Reader(text).document()
+        else:
+            assert Reader(text).document() == expected, text
+    assert 400 < refused < 2500
+    long = b'{"inputs": [[' + b"0, " * LARGE + b'1]], "labels": [1]}'
+    assert parsed(long) == json.loads(long)
+    for bad, names in ((long[:-1], "JSON"), (long + b"x", "JSON"), (b" " * LARGE + b"[1]", "object")):
+        with pytest.raises(EFCError, match=names):
+            parsed(bad)
+    with pytest.raises(EFCError, match="nested"):
+        parsed(b'{"a": ' * LARGE)
+
+
 @pytest.mark.parametrize(
     ("body", "names"),
     [
@@ -43,6 +92,8 @@ def test_a_body_that_is_no_json_object_is_one_sentence(body: bytes, names: str) 
         ({"inputs": 3}, "list of samples"), ({"inputs": [[1]]}, "2 numbers, got 1 numbers"), ({"inputs": [3]}, "got 3"),
         ({"inputs": [[1, "2"]]}, "'2'"), ({"inputs": [[1, True]]}, "True"), ({"inputs": [[1, None]]}, "None"),
         ({"inputs": [[1, [2]]]}, "numbers"), ({"inputs": [[1, 1e16]]}, "1e"), ({"inputs": [[1, 10**400]]}, "numbers"),
+        ({"inputs": [[1, 2], [3, -1e16]]}, "got -1e"),
+
         ({"inputs": [[1, float("inf")]]}, "inf"), ({"inputs": [[1, float("nan")]]}, "nan"),
         ({"inputs": [[1, 2]] * 4}, "at most 3"), ({"input": 5}, "got 5"),
     ],

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
 import random
+import re
 import signal
 import socket
 import threading
@@ -12,13 +15,18 @@ from http.client import HTTPException
 from pathlib import Path
 
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from efc.classifiers.file_format import read
 from efc.errors import EFCError
+from efc.serve.guard import KNOWN
 from efc.serve.journal import replay
 from efc.serve.learning import learn
 from efc.serve.pupil import Pupil, begun
-from efc.serve.server import is_loopback, listening
+from efc.serve.replies import reply
+from efc.serve.server import CONNECTIONS, Patient, is_loopback, listening
 from support.serving import Served, batches, samples, serving
 
 JOURNAL = "m.safetensors.journal"
@@ -107,7 +115,7 @@ def test_a_full_queue_is_a_429_and_nothing_of_it_is_kept(tmp_path: Path) -> None
         assert (status, int(headers["retry-after"])) == (429, 1)
         assert "queue of 250 samples is full" in found["error"]
         status, found, _ = served.ask("/learn", {"inputs": x[:300], "labels": y[:300]})
-        assert status == 429, "a batch that never fits"
+        assert (status, "at most 250" in found["error"]) == (413, True), "a batch that never fits"
         served.learn(x[:1], y[:1])
         assert served.get("/state")["seen"] == taken + 1
 
@@ -155,6 +163,105 @@ def test_clients_that_are_slow_or_go_away_harm_nobody(tmp_path: Path) -> None:
             one.close()
         assert served.ask("/predict", {"input": x[0]})[0] == 200
         served.end()
+
+
+def test_strangers_do_not_lock_the_owner_out(tmp_path: Path) -> None:
+    """More connections than there may be, each of which has asked for a page that needs no token, and stays."""
+    with serving(tmp_path / "m.safetensors", EFC_SERVE_TOKEN="open sesame") as served:
+        head = f"GET /favicon.ico HTTP/1.1\r\nHost: localhost:{served.port}\r\n\r\n".encode()
+        owner, again = (http.client.HTTPConnection("127.0.0.1", served.port, timeout=600) for _ in range(2))
+        strangers: list[socket.socket] = []
+
+        def asked(connection: http.client.HTTPConnection) -> int:
+            connection.request("GET", "/state", headers={"Authorization": "Bearer open sesame"})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+
+        assert asked(owner) == 200
+        for _ in range(CONNECTIONS + 20):
+            strangers.append(socket.create_connection(("127.0.0.1", served.port)))
+            strangers[-1].sendall(head)
+            assert strangers[-1].recv(100).startswith(b"HTTP/1.1 404")
+        assert asked(owner) == 200
+        assert asked(again) == 200
+        for one in (owner, again, *strangers):
+            one.close()
+        served.end()
+
+
+async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> tuple[int, bytes]:
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+    return int(head.split(b" ")[1]), head + await reader.readexactly(length)
+
+
+async def _crowd() -> None:
+    """Three connections may be there; the application answers some paths late, and knows whoever names itself."""
+    late = asyncio.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"][KNOWN] = "known" in scope["path"]
+        if "late" in scope["path"]:
+            await late.wait()
+        await reply({})(scope, receive, send)
+
+    config = uvicorn.Config(application, http=Patient, lifespan="off", log_config=None)
+    config.load()
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(lambda: Patient(config, state, {}), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def met(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        one = await asyncio.open_connection("127.0.0.1", port)
+        assert (await _asked(*one, path))[0] == 200
+        return one
+
+    known, old, new = await met("/known"), await met("/"), await met("/")
+    keeps = {connection.known: connection.timeout_keep_alive for connection in state.connections}
+    assert keeps[True] > keeps[False]
+    fourth = await met("/")  # the stranger that was idle longest makes room
+    assert await old[0].read() == b""
+    for one in (known, new, fourth):
+        assert (await _asked(*one, "/known"))[0] == 200
+    waiting = [asyncio.create_task(_asked(*one, "/late")) for one in (known, new, fourth)]
+    while sum(not connection.idle for connection in state.connections) < 3:
+        await asyncio.sleep(0.01)
+    surplus = await asyncio.open_connection("127.0.0.1", port)
+    status, told = await _asked(*surplus, "/known")  # nobody can be spared
+    assert (status, b"application/json" in told, b"nosniff" in told) == (503, True, True)
+    assert json.loads(told.partition(b"\r\n\r\n")[2]) == {"error": "all connections are in use; try again later"}
+    assert await surplus[0].read() == b""
+    late.set()
+    assert [status for status, _ in await asyncio.gather(*waiting)] == [200, 200, 200]
+    assert (await _asked(*new, "/"))[0] == 200
+    for _, writer in (known, old, new, fourth, surplus):
+        writer.close()
+    server.close()
+
+
+def test_where_all_connections_are_taken_the_idle_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("efc.serve.server.CONNECTIONS", 3)
+    with ThreadPoolExecutor(1) as thread:  # the browser's tests have a loop running in this one
+        thread.submit(asyncio.run, _crowd()).result()
+
+
+def test_what_is_no_http_is_told_so_as_all_that_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path / "m.safetensors") as served:
+        head, _, body = served.raw(b"this is no HTTP\r\n\r\n").partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400")
+        assert b"x-content-type-options: nosniff" in head
+        assert json.loads(body) == {"error": "this is no HTTP request"}
+
+
+def test_without_a_token_no_body_is_waited_for(tmp_path: Path) -> None:
+    with serving(tmp_path / "m.safetensors", EFC_SERVE_TOKEN="open sesame") as served:
+        for path in ("/", "/docs", "/favicon.ico", "/state"):
+            head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", served.port), timeout=600) as one:
+                one.sendall(head.encode())
+                assert one.recv(100)[:12] in (b"HTTP/1.1 200", b"HTTP/1.1 404", b"HTTP/1.1 401"), "not 408"
 
 
 def test_a_port_that_is_taken_and_a_model_that_is_served_are_one_sentence(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +11,17 @@ from queue import Queue
 import numpy as np
 import pytest
 
-from efc import EFCClassifier
+from efc import ContinualClassifier, EFCClassifier
 from efc.classifiers.file_format import read
 from efc.errors import EFCError
+from efc.files import _temporary, make_folder
 from efc.serve.journal import Record, Segment, replay, segments
 from efc.serve.learning import learn
 from efc.serve.pupil import Pupil, begun
 from efc.serve.samples import Limits
 from efc.serve.service import Making, Service, Settings
 from support.planted import Planted
-from support.serving import batches
+from support.serving import batches, samples
 
 SMALL = Making(features=4, hidden=(8,))
 
@@ -182,12 +184,97 @@ def test_snapshots_come_by_themselves_and_the_journal_stays_small(tmp_path: Path
 
 def test_there_may_be_so_many_classes_and_no_more(tmp_path: Path) -> None:
     service = Service(settings(tmp_path, limits=Limits(classes=3)))
-    service.admit([1, 2])
-    service.admit([2, 3, 1])
-    with pytest.raises(EFCError, match="more than the 3 classes"):
-        service.admit([1, 4])
+    service.start()
+    service.teach(np.ones((5, 4)), [1, 2, 2, 3, 1])
+    with pytest.raises(EFCError, match="with 4 there would be more than the 3 classes"):
+        service.teach(np.ones((2, 4)), [1, 4])
     with pytest.raises(EFCError, match="numbers, got 'a'"):
-        service.admit(["a"])
+        service.teach(np.ones((1, 4)), ["a"])
+    service.close()
+
+
+def test_batches_that_fail_and_batches_that_were_replayed_make_a_snapshot_due(tmp_path: Path) -> None:
+    """Else the journal, and the time that a start takes, would grow without bound."""
+    given = settings(tmp_path, making=Making(), beside=None, every=1000, keep=False)
+    fragile(tmp_path / "m.safetensors")
+    service = Service(given)
+    service.start()
+    for _ in range(12):
+        service.teach(BAD, [0, 1] * 300)
+    assert service.pupil.measures.failed == 12
+    assert service.covered >= 12 - 2 - 1
+    service.teacher.due = lambda _: False  # as if it were killed before each
+    x, labels = samples(1100)
+    service.teach(np.array(x), labels)
+    shutil.copytree(tmp_path, tmp_path.with_name("killed"))
+    service.close()
+    again = Service(replace(given, model=tmp_path.with_name("killed") / "m.safetensors"))
+    again.start()
+    before = again.covered
+    again.teach(np.ones((1, 4)), [0])
+    again.teach(np.ones((1, 4)), [0])
+    assert again.covered > before
+    again.close()
+
+
+def test_a_journal_that_is_large_makes_a_snapshot_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("efc.serve.service.LARGE", 2000)
+    service = Service(settings(tmp_path, keep=False))
+    service.start()
+    for x, labels in batches(300):
+        service.teach(np.array(x), labels)
+        assert service.journal.bytes < 3 * 2000, "what was covered last, and what came since"
+    assert service.journal.written > 5 * 2000
+    service.close()
+
+
+BAD = np.random.default_rng(0).normal(size=(600, 4)) * 1e14
+"""Plain gradient descent on inputs of any size diverges by them."""
+
+
+def fragile(file: Path) -> None:
+    raw = {"standardise": False, "options": {"optimiser": "sgd"}, "mode": "stream", "random_state": 0}
+    x, y = samples(600, seed=3)
+    ContinualClassifier("sgd", hidden_layer_sizes=8, **raw).partial_fit(x, y).save(file)  # type: ignore[arg-type]
+
+
+def test_what_a_kill_leaves_of_a_snapshot_goes_with_the_next_start(tmp_path: Path) -> None:
+    service = Service(settings(tmp_path))
+    places = [(tmp_path, "m.safetensors"), (service.folder, "beside.safetensors")]
+    service.close()
+    others = []
+    for folder, name in places:
+        file, path = _temporary(folder / name)
+        file.close()
+        assert path.exists()
+        for other in (f".{name}.original", f".n{name}.abcdefgh", f"{name}.abcdefgh", f".{name}.abc"):
+            (folder / other).write_text("somebody's own")
+            others.append(folder / other)
+    writing, living = _temporary(tmp_path / "m.safetensors")  # by a process that lives
+    Service(settings(tmp_path)).close()
+    there = {
+        path for folder, _ in places for path in folder.iterdir() if path.name not in ("lock", service.folder.name)
+    }
+    assert there == {*others, living}
+    writing.close()
+
+
+def test_folders_are_on_disk_before_what_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a power loss takes the journal's folder, and all that was accepted with it."""
+    synced, fsync = set[int](), os.fsync
+
+    def heard(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", heard)
+    make_folder(tmp_path / "a" / "b", "model")
+    assert {path.stat().st_ino for path in (tmp_path, tmp_path / "a")} <= synced
+    service = Service(settings(tmp_path / "a" / "b"))
+    service.start()
+    service.teach(np.ones((1, 4)), ["a"])
+    journal = tmp_path / "a" / "b" / "m.safetensors.journal"
+    assert {path.stat().st_ino for path in (journal.parent, journal, *journal.glob("*.log"))} <= synced
     service.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from efc.errors import shown, visible
+from efc.serve.log import log
 from efc.serve.replies import RefusedError, refusal
 
 HEADERS = {
@@ -31,7 +31,9 @@ HEADERS = {
 }
 """What every answer carries."""
 OPEN = ("/", "/docs", "/openapi.json", "/favicon.ico")
-"""Pages that say nothing of the model: they need no token."""
+"""Pages that say nothing of the model: they need no token, and without one no body is read."""
+KNOWN = "known"
+"""In a request's state: whether it may have what the service knows, because it shows the token or none is needed."""
 STATIC = "/static/"
 CLIENTS = 4096
 """Addresses whose rates are remembered, the latest ones."""
@@ -97,12 +99,9 @@ class Guard:
 
         async def told(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *own]}
+            status = message.get("status", status)
             async with asyncio.timeout(PATIENCE):
-                await send(message)
+                await send(dressed(message))
 
         try:
             await self._answer(scope, receive, told)
@@ -123,7 +122,7 @@ class Guard:
 
         try:
             self._check(scope)
-            body = await self._body(scope, receive)
+            body = await self._body(scope, receive) if scope["state"][KNOWN] else b""
             await self.app(scope, _given(body), noted)
         except (TimeoutError, GoneError):
             raise
@@ -131,14 +130,18 @@ class Guard:
             await refusal(refused)(scope, _nothing, noted)
         except Exception as problem:  # a mistake of ours: never a traceback for the client, nor a dead connection
             line = visible(f"{type(problem).__name__}: {problem}", keep="")[:500]
-            print(f"efc: {scope['method']} {shown(scope['path'])}: {line}", file=sys.stderr, flush=True)
+            log(f"{scope['method']} {shown(scope['path'])}: {line}")
             if not started:
                 await refusal(problem)(scope, _nothing, noted)
 
     def _check(self, scope: Scope) -> None:
         """Who, from where, how often, and what."""
         headers, client = _headers(scope), (scope.get("client") or ("",))[0]
-        seconds = self.rates.wait(client, time.monotonic())
+        given = headers.get("authorization", "")
+        known = self.digest is None or self._is_token(given)
+        scope.setdefault("state", {})[KNOWN] = known
+        # Who shows the token is not kept waiting by others at the same address.
+        seconds = self.rates.wait(client if known else f"{client} unknown", time.monotonic())
         if seconds:
             told = f"too many requests; at most {self.access.rate:g} a second from one address"
             raise RefusedError(429, told, {"retry-after": str(max(1, round(seconds)))})
@@ -151,24 +154,24 @@ class Guard:
         if headers.get("sec-fetch-site") == "cross-site" and scope["method"] != "GET":
             raise RefusedError(403, "Sec-Fetch-Site: requests from other sites are not answered")
         path = scope["path"]
-        if self.digest is not None and path not in OPEN and not path.startswith(STATIC):
-            self._check_token(headers.get("authorization", ""), client)
+        if not known and path not in OPEN and not path.startswith(STATIC):
+            raise self._without_token(given, client)
         if scope["method"] == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise RefusedError(415, f"Content-Type: expected application/json, got {shown(kind)}")
 
-    def _check_token(self, given: str, client: str) -> None:
+    def _is_token(self, given: str) -> bool:
         kind, _, token = given.partition(" ")
         right = hmac.compare_digest(_digest(token.strip().encode("utf-8", "replace")), self.digest or b"")
-        if kind.lower() == "bearer" and right:
-            return
+        return right and kind.lower() == "bearer"
+
+    def _without_token(self, given: str, client: str) -> RefusedError:
         if given and (seconds := self.guesses.wait(client, time.monotonic())):
-            raise RefusedError(429, "too many wrong tokens", {"retry-after": str(max(1, round(seconds)))})
+            return RefusedError(429, "too many wrong tokens", {"retry-after": str(max(1, round(seconds)))})
         told = "this is not the token" if given else "a token is needed"
-        raise RefusedError(
-            401, f"Authorization: {told}; send 'Authorization: Bearer TOKEN'", {"www-authenticate": "Bearer"}
-        )
+        sentence = f"Authorization: {told}; send 'Authorization: Bearer TOKEN'"
+        return RefusedError(401, sentence, {"www-authenticate": "Bearer"})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """All of it, unless it is too long or too slow."""
@@ -193,6 +196,14 @@ class Guard:
         except TimeoutError:
             told = f"body: it was not here within {self.access.body_seconds:g} seconds"
             raise RefusedError(408, told, {"connection": "close"}) from None
+
+
+def dressed(message: Message) -> Message:
+    """A message of an answer, with the headers that every answer carries."""
+    if message["type"] != "http.response.start":
+        return message
+    own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+    return {**message, "headers": [*message.get("headers", []), *own]}
 
 
 class GoneError(Exception):

@@ -110,9 +110,13 @@ class Segment:
         """A new one, with its header on disk."""
         text = json.dumps(about).encode()
         file = (folder / f"{first:020d}.log").open("wb", buffering=0)
-        file.write(struct.pack("<4sII", MARK, len(text), zlib.crc32(text)) + text)
-        os.fsync(file.fileno())
-        sync_folder(folder)
+        try:
+            _write(file, struct.pack("<4sII", MARK, len(text), zlib.crc32(text)) + text)
+            os.fsync(file.fileno())
+            sync_folder(folder)
+        except OSError:  # the next attempt begins this file anew
+            file.close()
+            raise
         return file
 
     def read(self) -> tuple[bytes, Document | None, int]:
@@ -228,6 +232,8 @@ class Journal:
         self.file: BinaryIO | None = None
         self.full = False
         """Whether the next batch begins a new segment."""
+        self.written = 0
+        """Bytes of batches that were brought to disk."""
 
     @property
     def bytes(self) -> int:
@@ -257,6 +263,7 @@ class Journal:
         os.fsync(file.fileno())
         self.full = self.full or begin + len(data) > SEGMENT
         self.last += len(records)
+        self.written += len(data)
         return records
 
     def _file(self) -> tuple[BinaryIO, int]:

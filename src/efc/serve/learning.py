@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -15,6 +15,8 @@ from efc.errors import EFCError
 from efc.files import Json
 from efc.serve.answers import Answers
 from efc.serve.journal import Journal, NoRoomError, Record
+from efc.serve.labels import Labels
+from efc.serve.log import log
 from efc.serve.measures import Point
 from efc.serve.pupil import Pupil
 from efc.serve.samples import Inputs, Label
@@ -22,6 +24,7 @@ from efc.serve.samples import Inputs, Label
 SHARE = 4.0
 """Between two published copies there is at least so many times the time that one takes."""
 
+T = TypeVar("T")
 Told = Callable[[Record | Exception], None]
 """Who waits for a batch to be on disk, or learned."""
 
@@ -63,9 +66,10 @@ class Teacher:
         pupil: the learner that is served.
         beside: another that is given the same samples.
         journal: where batches are brought to.
+        labels: those there are.
         limit: samples that may be on their way.
         publish: makes what is seen from outside.
-        due: asked after every batch, with its number, whether a snapshot is to be taken.
+        due: asked after every batch, with the samples taken in since the start, whether a snapshot is to be taken.
         snapshot: takes one. All three are called in the learner's thread.
         tidy: called there after something large was replaced: learners refer to themselves, and Python looks for such
             garbage rarely.
@@ -76,13 +80,14 @@ class Teacher:
         pupil: Pupil,
         beside: Pupil | None,
         journal: Journal,
+        labels: Labels,
         limit: int,
         publish: Callable[[], View],
         due: Callable[[int], bool],
         snapshot: Callable[[], object],
         tidy: Callable[[], object],
     ) -> None:
-        self.pupil, self.beside, self.journal, self.limit = pupil, beside, journal, limit
+        self.pupil, self.beside, self.journal, self.labels, self.limit = pupil, beside, journal, labels, limit
         self.publish, self.due, self.snapshot, self.tidy = publish, due, snapshot, tidy
         self.changed = threading.Condition()
         self.entries: deque[Entry] = deque()
@@ -91,8 +96,8 @@ class Teacher:
         """Those who wait for a batch to be learned, and seen in the answers."""
         self.asked: list[Callable[[object], None]] = []
         """Those who wait for a snapshot."""
-        self.queued = 0
-        """Samples on their way."""
+        self.queued = self.taken = 0
+        """Samples on their way, and those that were learned or skipped."""
         self.broken = ""
         self.ending = self.journaled = self.stopped = False
         self.view = publish()
@@ -107,8 +112,10 @@ class Teacher:
         with self.changed:
             if self.broken or self.ending:
                 raise BrokenError(self.broken or "the service is about to end")
+            self.labels.check(labels)
             if self.queued + len(labels) > self.limit:
                 raise QueueFullError
+            self.labels.take(labels)
             self.queued += len(labels)
             self.entries.append(Entry(x, labels, accepted, learned))
             self.changed.notify_all()
@@ -154,19 +161,25 @@ class Teacher:
                 self._break(f"the journal cannot be written ({problem}); restart the service")
                 problem = BrokenError(self.broken)
             with self.changed:
-                self.queued -= sum(len(entry.labels) for entry in group)
+                for entry in group:
+                    self.queued -= len(entry.labels)
+                    self.labels.settle(entry.labels)
             for entry in group:
-                entry.accepted(problem)
+                _tell(entry.accepted, problem)
             return
         with self.changed:
-            self.records.extend((record, entry.learned) for record, entry in zip(records, group, strict=True))
-            self.changed.notify_all()
+            stopped = self.stopped  # while the disk was writing
+            if not stopped:
+                self.records.extend((record, entry.learned) for record, entry in zip(records, group, strict=True))
+                self.changed.notify_all()
         for record, entry in zip(records, group, strict=True):
-            entry.accepted(record)
+            _tell(entry.accepted, record)
+            if stopped and entry.learned is not None:
+                _tell(entry.learned, BrokenError(self.broken))
 
     def _break(self, sentence: str) -> None:
         self.broken = sentence
-        print(f"efc: {sentence}", file=sys.stderr, flush=True)
+        log(sentence)
 
     # -- the learner's thread ----------------------------------------------------------------------------------------
 
@@ -189,7 +202,7 @@ class Teacher:
                     self._show()
                     took = time.monotonic() - now
                     fresh, not_before = True, now + (1 + SHARE) * took
-                if self.asked or self.due(self.pupil.sequence):
+                if self.asked or self.due(self.taken):
                     self._save()
             except Exception as problem:
                 self._fail(problem)
@@ -202,26 +215,29 @@ class Teacher:
         if learned is not None:  # it is told, also if learning fails
             self.waiting.append((record, learned))
         learn(record, self.pupil, self.beside)
+        self.taken += len(record.labels)
         with self.changed:
             self.queued -= len(record.labels)
+            self.labels.settle(record.labels, self.pupil.measures.tallies)
 
     def _show(self) -> None:
         self.view = self.publish()
         self.tidy()
         told, self.waiting = self.waiting, []
         for record, learned in told:
-            learned(record)
+            _tell(learned, record)
 
     def _save(self) -> None:
-        asked, self.asked = self.asked, []
+        with self.changed:
+            asked, self.asked = self.asked, []
         try:
             found: object = self.snapshot()
         except EFCError as problem:  # a full disk: the journal has everything
             found = problem
             if not asked:
-                print(f"efc: {problem}", file=sys.stderr, flush=True)
+                log(str(problem))
         for told in asked:
-            told(found)
+            _tell(told, found)
 
     def _fail(self, problem: Exception) -> None:
         """Memory ran out, or something that nobody thought of: what was accepted is in the journal."""
@@ -232,9 +248,17 @@ class Teacher:
             waiting += [learned for _, learned in self.records if learned is not None]
             self.waiting, self.asked = [], []
         for told in waiting:
-            told(BrokenError(self.broken))
+            _tell(told, BrokenError(self.broken))
         for one in asked:
-            one(BrokenError(self.broken))
+            _tell(one, BrokenError(self.broken))
+
+
+def _tell(told: Callable[[T], None], found: T) -> None:
+    """Whoever waits is told; one that cannot be told must not keep a thread from its work."""
+    try:
+        told(found)
+    except Exception as problem:
+        log(f"somebody who waits cannot be told ({problem or type(problem).__name__})")
 
 
 def learn(record: Record, *pupils: Pupil | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from efc.errors import shown
 from efc.files import Json
 from efc.serve.samples import WHOLE, Document, Label, check_kind, label_of
+from efc.training.diagnosis import Finding
 
 RECENT, RECENT_OF_CLASS = 200, 100
 """Samples that count as recent."""
@@ -17,6 +19,8 @@ POINTS = 500
 """Points of the history, at most."""
 MEMORY = 50
 """Samples that the running mean of the effort is about."""
+LONGEST = 1000
+"""Characters of a remark."""
 CURVES = 32
 """Classes that have a curve of their own: the first that were met."""
 
@@ -67,6 +71,20 @@ class Effort:
         return Effort(psi, gamma)
 
 
+@dataclass
+class Remark:
+    """What looked wrong with some batches, as it was said of the last of them."""
+
+    kind: str
+    text: str
+    batches: int
+    """How many."""
+    sequence: int
+    """The last one."""
+    seen: int
+    """Samples up to then."""
+
+
 class Measures:
     """Counts, recent answers and a thinned history of one learner."""
 
@@ -81,6 +99,8 @@ class Measures:
         self.failed = 0
         self.failure = ""
         """Batches that could not be learned, and what was said of the last one."""
+        self.remarks: dict[str, Remark] = {}
+        """What looked wrong, each kind once."""
 
     @property
     def overall(self) -> float | None:
@@ -104,6 +124,13 @@ class Measures:
         if not self.points or self.seen >= self.points[-1].seen + self.stride:
             self._add_point()
 
+    def remark(self, found: Sequence[Finding], sequence: int) -> None:
+        """What looks wrong with the batch of this number, which has been noted."""
+        for one in found:
+            before = self.remarks.get(one.kind)
+            batches = 1 if before is None else before.batches + 1
+            self.remarks[one.kind] = Remark(one.kind, one.text, batches, sequence, self.seen)
+
     def _add_point(self) -> None:
         curves = list(self.tallies.items())[:CURVES]
         per_class = {str(label): round(t.accuracy, 4) for label, t in curves if t.accuracy is not None}
@@ -124,12 +151,18 @@ class Measures:
             "right": self.right,
             "recent": "".join("01"[hit] for hit in self.recent),
             "classes": classes,
-            "points": [asdict(point) for point in self.points],
+            "points": [dict(vars(point)) for point in self.points],
             "stride": self.stride,
             "effort": None if self.effort is None else asdict(self.effort),
             "failed": self.failed,
             "failure": self.failure,
+            "findings": self.findings,
         }
+
+    @property
+    def findings(self) -> list[dict[str, Json]]:
+        """The remarks, as they are told."""
+        return [dict(vars(one)) for one in self.remarks.values()]
 
     @classmethod
     def from_json(cls, about: Document) -> Measures:
@@ -148,6 +181,9 @@ class Measures:
         found.effort = None if effort is None else Effort(_numbers(effort["psi"]), _numbers(effort["gamma"]))
         if found.effort is not None and len(found.effort.psi) != len(found.effort.gamma):
             raise ValueError("effort")
+        for one in about.get("findings", []):  # which older files lack
+            remark = _remark(one)
+            found.remarks[remark.kind] = remark
         if found.right > found.seen or sum(tally.count for tally in found.tallies.values()) != found.seen:
             raise ValueError("seen")
         return found
@@ -180,6 +216,15 @@ def _point(about: Document) -> Point:
     recent = None if about["recent"] is None else _number(about["recent"])
     per_class = {str(label): _number(value) for label, value in about["per_class"].items()}
     return Point(_count(about["seen"]), recent, psi, gamma, per_class)
+
+
+def _remark(about: Document) -> Remark:
+    kind, text = about["kind"], about["text"]
+    if not isinstance(kind, str) or not re.fullmatch("[a-z_]{1,20}", kind):
+        raise ValueError(f"{shown(kind)} is no kind of finding")
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise ValueError(f"{shown(text)} is no finding")
+    return Remark(kind, text, *(_count(about[name]) for name in ("batches", "sequence", "seen")))
 
 
 def share(hits: Sequence[bool] | deque[bool]) -> float | None:

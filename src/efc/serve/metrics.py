@@ -50,25 +50,32 @@ def _state(state: Document) -> Iterator[str]:
     yield from _one("efc_state_bytes", "gauge", "Bytes that the learners keep.", state["memory"]["state_bytes"])
     yield from _one("efc_process_bytes", "gauge", "Memory of the process.", state["memory"]["process_bytes"])
     yield from _one("efc_uptime_seconds", "gauge", "Seconds since the start.", state["uptime"])
-    accuracies = [(state["method"], state["prequential"])]
-    if "beside" in state:
-        accuracies.append((state["beside"]["method"], state["beside"]["prequential"]))
+    learners = list({one["method"]: one for one in (state.get("beside", state), state)}.values())[::-1]
     yield from _head("efc_prequential_accuracy", "gauge", "Share answered rightly before it was learned.")
-    for method, found in accuracies:
-        for window, value in found.items():
-            if value is not None:
-                yield f'efc_prequential_accuracy{{method="{_text(method)}",window="{window}"}} {value}'
+    for learner in learners:
+        for window, value in learner["prequential"].items():
+            yield from _value("efc_prequential_accuracy", value, method=learner["method"], window=window)
+    yield from _head("efc_class_accuracy", "gauge", "The same, of the last samples of each class.")
+    for learner in learners:
+        for one in learner["classes"]:
+            yield from _value("efc_class_accuracy", one["accuracy"], method=learner["method"], label=one["label"])
+    yield from _head("efc_class_samples_total", "counter", "Samples learned of each class.")
+    for one in state["classes"]:
+        yield from _value("efc_class_samples_total", one["count"], label=one["label"])
+    yield from _head("efc_findings_total", "counter", "Batches that something looks wrong with.")
+    for one in state["findings"]:
+        yield from _value("efc_findings_total", one["batches"], kind=one["kind"])
     if state["effort"] is not None:
         yield from _head("efc_effort", "gauge", "Mean norm of the control (psi) and preservation (gamma) signals.")
         for signal, layers in state["effort"].items():
             for layer, value in enumerate(layers, 1):
-                yield f'efc_effort{{signal="{signal}",layer="{layer}"}} {value}'
+                yield from _value("efc_effort", value, signal=signal, layer=layer)
 
 
 def _traffic(traffic: Traffic) -> Iterator[str]:
     yield from _head("efc_requests_total", "counter", "Requests answered.")
     for (address, status), number in sorted(traffic.requests.items()):
-        yield f'efc_requests_total{{path="{address}",status="{status}"}} {number}'
+        yield from _value("efc_requests_total", number, path=address, status=status)
     yield from _head("efc_request_seconds", "histogram", "Time from a request's head to the end of its answer.")
     for address, times in sorted(traffic.times.items()):
         total = 0
@@ -88,6 +95,13 @@ def _one(name: str, kind: str, purpose: str, value: float | None) -> Iterator[st
     if value is not None:
         yield from _head(name, kind, purpose)
         yield f"{name} {value}"
+
+
+def _value(name: str, value: float | None, **labels: object) -> Iterator[str]:
+    """A line, if there is a value."""
+    if value is not None:
+        told = ",".join(f'{label}="{_text(str(of))}"' for label, of in labels.items())
+        yield f"{name}{{{told}}} {value}"
 
 
 def _text(value: str) -> str:

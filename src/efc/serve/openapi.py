@@ -22,12 +22,13 @@ LABEL: Part = {
 }
 NUMBER: Part = {"type": "number"}
 WHOLE_NUMBER: Part = {"type": "integer"}
+TEXT: Part = {"type": "string"}
 ERRORS = {
     "400": "The body is not what it should be.",
     "401": "A token is needed, or this is not it.",
     "403": "Asked under another name, or from another site's page.",
     "408": "The body did not arrive in time.",
-    "413": "The body is too long.",
+    "413": "The body is too long, or has more samples than the queue holds.",
     "415": "The body is not said to be application/json.",
     "429": "Too many requests, or a full queue; Retry-After says when to come again.",
     "503": "Nothing can be accepted at the moment.",
@@ -123,6 +124,7 @@ SNAPSHOT = _object({"path": {"type": "string"}, "sequence": WHOLE_NUMBER, "bytes
 _CLASSES = _list(
     _object({"label": LABEL, "count": WHOLE_NUMBER, "right": WHOLE_NUMBER, "answered": WHOLE_NUMBER, "accuracy": SHARE})
 )
+_COUNTS = ("batches", "sequence", "seen")
 _PREQUENTIAL = _object({"all": SHARE, "recent": SHARE})
 _SIGNALS = {"psi": _list(NUMBER), "gamma": _list(NUMBER)}
 STATE = _object(
@@ -140,13 +142,14 @@ STATE = _object(
         "journal": _object({"bytes": WHOLE_NUMBER, "since_snapshot": WHOLE_NUMBER}),
         "uptime": NUMBER,
         "errors": _object({"batches": WHOLE_NUMBER, "last": {"type": ["string", "null"]}}),
+        "findings": _list(_object({"kind": TEXT, "text": TEXT} | dict.fromkeys(_COUNTS, WHOLE_NUMBER))),
         "broken": {"type": ["string", "null"]},
         "beside": _object({"method": {"type": "string"}, "prequential": _PREQUENTIAL, "classes": _CLASSES}),
         "demo": {"type": ["object", "null"]},
     },
     [
         *("model", "method", "features", "classes", "seen", "queued", "sequence", "prequential", "effort", "memory"),
-        *("journal", "uptime", "errors", "broken", "demo"),
+        *("journal", "uptime", "errors", "findings", "broken", "demo"),
     ],
 )
 HISTORY = _object(

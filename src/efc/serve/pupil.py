@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from efc.serve.effort import effort_of
 from efc.serve.journal import Record
 from efc.serve.measures import Effort, Measures
 from efc.serve.samples import WHOLE, Inputs, Label
+from efc.training.diagnosis import Finding
 
 Estimator: TypeAlias = EFCClassifier | ContinualClassifier
 KINDS: tuple[type[Estimator], ...] = (EFCClassifier, ContinualClassifier)
@@ -61,7 +63,7 @@ class Pupil:
         try:
             told = self._answers(record.x)
             effort = self._effort(record)
-            teach(self.estimator, record)
+            found = teach(self.estimator, record)
         except Exception as problem:  # whatever torch says of weights that are no numbers any more
             if isinstance(problem, MemoryError) or _NO_MEMORY.search(str(problem)):
                 raise  # a replay would not meet it again
@@ -70,6 +72,7 @@ class Pupil:
             self.measures.failure = f"batch {record.sequence}: {shorten(str(problem), 300)}"
         else:
             self.measures.note(record.labels, told, effort)
+            self.measures.remark(found, record.sequence)
             self.since.append(record)
             if len(self.since) == EVERY:
                 self.spare, self.since = fork(self.estimator), []
@@ -79,6 +82,8 @@ class Pupil:
         self.estimator = fork(self.spare)
         for record in self.since:
             teach(self.estimator, record)
+        if self.since:  # the next one that fails costs less
+            self.spare, self.since = fork(self.estimator), []
 
     @torch.no_grad()
     def _answers(self, x: Inputs) -> Sequence[Label | None]:
@@ -156,9 +161,14 @@ def check_names(path: Path, wanted: Collection[str], names: Collection[str]) -> 
     return True
 
 
-def teach(estimator: Estimator, record: Record) -> None:
-    """Learn a batch, whatever the process makes of warnings: a replay elsewhere has to end in the same bits."""
-    estimator.learned(record.x, np.array(record.labels))
+def teach(estimator: Estimator, record: Record) -> list[Finding]:
+    """Learn a batch; returns what looks wrong.
+
+    Nothing depends on what the process makes of others' warnings: a replay elsewhere has to end in the same bits.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.learned(record.x, np.array(record.labels))
 
 
 def fork(estimator: Estimator) -> Estimator:

@@ -26,23 +26,33 @@ class RefusedError(Exception):
 
 def reply(content: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A document."""
-    return Response(json.dumps(content, allow_nan=False).encode(), status, headers, "application/json")
+    return Response(_encoded(content).encode(), status, headers, "application/json")
+
+
+def _encoded(value: object) -> str:
+    """JSON; of a matrix row by row, so that no other thread has to wait for all of it."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(str(name))}: {_encoded(entry)}' for name, entry in value.items())}}}"
+    if isinstance(value, list) and len(value) > 1 and isinstance(value[0], list):
+        return f"[{', '.join(map(_encoded, value))}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def refusal(problem: Exception) -> Response:
     """What a client is told of what went wrong with its request."""
     if isinstance(problem, RefusedError):
-        return _error(problem.status, problem.sentence, problem.headers)
+        return error(problem.status, problem.sentence, problem.headers)
     if isinstance(problem, NoRoomError | BrokenError):
-        return _error(503, str(problem), {"retry-after": "10"})
+        return error(503, str(problem), {"retry-after": "10"})
     if isinstance(problem, EFCError):
-        return _error(400, str(problem))
+        return error(400, str(problem))
     if isinstance(problem, HTTPException):
         told = {404: "there is no such address", 405: "this address does not take that method"}
         sentence = f"{told.get(problem.status_code, problem.detail)}; /docs lists what there is"
-        return _error(problem.status_code, sentence, problem.headers)
-    return _error(500, "the service has made a mistake; its log says which")
+        return error(problem.status_code, sentence, problem.headers)
+    return error(500, "the service has made a mistake; its log says which")
 
 
-def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+def error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    """One sentence."""
     return reply({"error": visible(sentence, keep="")[:LONGEST]}, status, headers)

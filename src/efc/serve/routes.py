@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,16 +14,17 @@ from starlette.routing import BaseRoute, Route
 
 from efc.files import Json
 from efc.serve.journal import Record
-from efc.serve.learning import QueueFullError
+from efc.serve.learning import QueueFullError, Told, View
 from efc.serve.metrics import Traffic, exposition
 from efc.serve.openapi import describe, docs_page
 from efc.serve.replies import RefusedError, reply
-from efc.serve.samples import Inputs, Label, inputs_of, labels_of, parsed
+from efc.serve.samples import LARGE, Document, Inputs, Label, inputs_of, labels_of, parsed
 from efc.serve.service import Service
 
 if TYPE_CHECKING:
     from efc.serve.answers import Answers
 
+T = TypeVar("T")
 FEW = 32
 """Samples that are answered at once; more are answered in a thread, so that others need not wait."""
 TYPES = {
@@ -59,48 +61,59 @@ class Routes:
         return found
 
     async def predict(self, request: Request) -> Response:
-        x = inputs_of(await self._json(request), self.service.features, self.limits)
+        x = await self._read(request, lambda body: inputs_of(body, self.service.features, self.limits))
         view = self.service.teacher.view
-        found = await self._answered(view.pupil, x)
-        found |= {"classes": list(view.pupil.classes), "seen": view.pupil.seen}
+        return await self._apart(len(x) > FEW, lambda: self._predicted(view, x))
+
+    def _predicted(self, view: View, x: Inputs) -> Response:
+        found = _answered(view.pupil, x) | {"classes": list(view.pupil.classes), "seen": view.pupil.seen}
         if view.beside is not None:
             assert self.service.beside is not None
-            found["beside"] = {"method": self.service.beside.method} | await self._answered(view.beside, x)
+            found["beside"] = {"method": self.service.beside.method} | _answered(view.beside, x)
         return reply(found)
 
-    async def _answered(self, answers: Answers, x: Inputs) -> dict[str, Json]:
-        if len(x) <= FEW:
-            p = answers.probabilities(x)
-        else:
-            async with self.threads:
-                p = await asyncio.to_thread(answers.probabilities, x)
-        return {"labels": answers.labels(p), "probabilities": p.tolist()}
-
     async def learn(self, request: Request) -> Response:
-        body = await self._json(request)
-        x = inputs_of(body, self.service.features, self.limits)
-        return await self._taught(request, x, labels_of(body, len(x)))
-
-    async def lesson(self, request: Request) -> Response:
-        assert self.service.lessons is not None
-        x, labels = self.service.lessons.asked(await self._json(request))
+        x, labels = await self._read(request, self._samples)
         return await self._taught(request, x, labels)
 
-    async def _taught(self, request: Request, x: Inputs, labels: list[Label]) -> Response:
-        self.service.admit(labels)
+    def _samples(self, body: Document) -> tuple[Inputs, list[Label]]:
+        x = inputs_of(body, self.service.features, self.limits)
+        return x, labels_of(body, len(x))
+
+    async def lesson(self, request: Request) -> Response:
+        lessons, queue = self.service.lessons, self.service.settings.queue
+        assert lessons is not None
+        lesson = lessons.asked(await self._read(request, dict), queue)
+        return await self._taught(request, lesson.x, lesson.labels, lambda: lessons.take_back(lesson))
+
+    async def _taught(
+        self, request: Request, x: Inputs, labels: list[Label], refused: Callable[[], None] = lambda: None
+    ) -> Response:
+        """Teach; who is not accepted is told so, and ``refused`` is called."""
         waits = request.query_params.get("wait", "0") not in ("0", "false", "")
         accepted, accept = _awaited()
         learned, know = _awaited() if waits else (None, None)
         try:
-            self.service.teacher.submit(x, labels, accept, know)
-        except QueueFullError:
-            told = f"the queue of {self.service.settings.queue} samples is full; try again later"
-            raise RefusedError(429, told, {"retry-after": "1"}) from None
-        record = cast(Record, await accepted)
+            self._submit(x, labels, accept, know)
+            record = cast(Record, await accepted)
+        except Exception:
+            refused()
+            raise
         if learned is not None:
             await learned
         found = {"accepted": len(labels), "sequence": record.sequence, "queued": self.service.teacher.queued}
         return reply(found, 202)
+
+    def _submit(self, x: Inputs, labels: list[Label], accepted: Told, learned: Told | None) -> None:
+        most = self.service.settings.queue
+        if len(labels) > most:
+            told = f"labels: {len(labels)} samples never fit into the queue; send at most {most} at a time"
+            raise RefusedError(413, told)
+        try:
+            self.service.teacher.submit(x, labels, accepted, learned)
+        except QueueFullError:
+            told = f"the queue of {most} samples is full; try again later"
+            raise RefusedError(429, told, {"retry-after": "1"}) from None
 
     async def state(self, request: Request) -> Response:
         return reply(self.service.state())
@@ -130,8 +143,22 @@ class Routes:
     async def static(self, request: Request) -> Response:
         return _file(request.path_params["name"])
 
-    async def _json(self, request: Request) -> Mapping[str, object]:
-        return parsed(await request.body())
+    async def _read(self, request: Request, made: Callable[[Document], T]) -> T:
+        """What is made of the document in a request's body."""
+        body = await request.body()
+        return await self._apart(len(body) > LARGE, lambda: made(parsed(body)))
+
+    async def _apart(self, apart: bool, work: Callable[[], T]) -> T:
+        """What takes longer is done in a thread, so that others need not wait; not by many at a time."""
+        if not apart:
+            return work()
+        async with self.threads:
+            return await asyncio.to_thread(work)
+
+
+def _answered(answers: Answers, x: Inputs) -> dict[str, object]:
+    p = answers.probabilities(x)
+    return {"labels": answers.labels(p), "probabilities": p.tolist()}
 
 
 def _file(name: str) -> Response:
@@ -157,7 +184,7 @@ def _awaited() -> tuple[asyncio.Future[object], Callable[[object], None]]:
             future.set_result(found)
 
     def tell(found: object) -> None:
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, found)
 
     return future, tell

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,12 +20,22 @@ Inputs: TypeAlias = NDArray[np.float64]
 Document: TypeAlias = Mapping[str, Any]
 """JSON whose parts are looked at one by one."""
 
+LARGE = 64 * 1024
+"""Bytes of a body from which on reading it takes a while."""
 LARGEST = 1e15
 """Inputs beyond this are no measurements, and their squares would drown all others."""
 LONGEST = 100
 """Characters of a label."""
 WHOLE = 2**53
 """Whole numbers up to this are the same in JSON, in JavaScript and here."""
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
+_BLANKS, _MATRIX = re.compile(r"[ \t\n\r]*"), re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\[")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -40,7 +51,8 @@ class Limits:
 def parsed(body: bytes) -> Mapping[str, object]:
     """The object in a request's body."""
     try:
-        found = json.loads(body, parse_constant=_no_number)
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+        found = Reader(text).document() if len(body) > LARGE else _JSON.decode(text)
     except RecursionError:
         raise EFCError("body: the JSON is nested too deeply") from None
     except ValueError as problem:  # bytes that are no text among them
@@ -50,8 +62,54 @@ def parsed(body: bytes) -> Mapping[str, object]:
     return found
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+class Reader:
+    """Reads an object as ``json`` does, but a matrix row by row: no other thread has to wait for the end of it."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def document(self) -> object:
+        """All of the text."""
+        if self._sign() != "{":
+            return _JSON.decode(self.text)
+        found: dict[str, object] = {}
+        for _ in self._entries("}"):
+            name = self._value()
+            if not isinstance(name, str) or self._sign() != ":":
+                raise json.JSONDecodeError("Expecting a name in double quotes and ':'", self.text, self.at)
+            self.at += 1
+            found[name] = self._matrix() if _MATRIX.match(self.text, self.at) else self._value()
+        if self._sign():
+            raise json.JSONDecodeError("Extra data", self.text, self.at)
+        return found
+
+    def _matrix(self) -> list[object]:
+        self._sign()
+        return [self._value() for _ in self._entries("]")]
+
+    def _entries(self, end: str) -> Iterator[None]:
+        """Between two signs that have commas between them; whoever asks for the next has read one."""
+        self.at += 1
+        if self._sign() == end:
+            self.at += 1
+            return
+        while True:
+            yield
+            sign, self.at = self._sign(), self.at + 1
+            if sign == end:
+                return
+            if sign != ",":
+                raise json.JSONDecodeError("Expecting ',' delimiter", self.text, self.at - 1)
+
+    def _sign(self) -> str:
+        """The next one that is no blank; nothing at the end."""
+        self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]
+        return self.text[self.at : self.at + 1]
+
+    def _value(self) -> object:
+        self._sign()
+        found, self.at = _JSON.raw_decode(self.text, self.at)
+        return found
 
 
 def inputs_of(body: Mapping[str, object], features: int, limits: Limits) -> Inputs:
@@ -67,10 +125,14 @@ def inputs_of(body: Mapping[str, object], features: int, limits: Limits) -> Inpu
         if not isinstance(row, list) or len(row) != features:
             told = f"{len(row)} numbers" if isinstance(row, list) else shown(row)
             raise EFCError(f"inputs: every sample must be a list of {features} numbers, got {told}")
-        for value in row:
-            if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST:  # true is no number here
-                raise EFCError(f"inputs: expected numbers of at most {LARGEST:g} in size, got {shown(value)}")
-    return np.array(rows, dtype=np.float64)
+    numbers = [value for row in rows for value in row]
+    if {*map(type, numbers)} <= {int, float}:  # true is no number here
+        with suppress(OverflowError):
+            x = np.array(numbers, dtype=np.float64).reshape(len(rows), features)
+            if bool((np.abs(x) <= LARGEST).all()):  # no comparison with NaN is true
+                return x
+    odd = next(value for value in numbers if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST)
+    raise EFCError(f"inputs: expected numbers of at most {LARGEST:g} in size, got {shown(odd)}")
 
 
 def check_inputs(x: Inputs) -> None:

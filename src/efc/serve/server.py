@@ -8,25 +8,31 @@ import logging
 import os
 import signal
 import socket
-import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from types import FrameType
 
+import h11
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from efc.errors import EFCError, shown
 from efc.serve.application import application
-from efc.serve.guard import Access
+from efc.serve.guard import HEADERS, KNOWN, Access, dressed
+from efc.serve.log import log
 from efc.serve.metrics import Traffic
+from efc.serve.replies import RefusedError, error, refusal
 from efc.serve.service import Service, Settings, alone
 
 CONNECTIONS = 256
-"""Connections at a time; what comes beyond them gets a 503."""
+"""Connections at a time; for what comes beyond them an idle one is closed. If there is none, it gets a 503."""
+KEPT, BRIEFLY = 30, 5
+"""Seconds that an idle connection is kept, with and without the token."""
 BACKLOG = 512
 """Connections that may wait for being taken."""
 HEAD_SECONDS = 10.0
@@ -44,15 +50,46 @@ class Place:
 
 
 class Patient(H11Protocol):
-    """uvicorn's protocol, whose patience with half a request's head ends."""
+    """uvicorn's protocol, for a service whose owner must not be locked out: its patience with half a request's head
+    ends, and where all connections are taken those that can be spared make room."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
         self.head = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        self.since = self.loop.time()
+        there = [each for each in self.connections if isinstance(each, Patient) and not each.transport.is_closing()]
+        if len(there) > CONNECTIONS and not self._make_room(there):
+            self.app = _no_room
+
+    def _make_room(self, there: Sequence[Patient]) -> bool:
+        """Close a connection that asks nothing at the moment: one that never showed the token before one that did, one
+        of the address that has most of them, the one that has been idle longest."""
+        idle, many = [each for each in there if each is not self and each.idle], Counter(map(Patient.address, there))
+        if not idle:
+            return False
+        min(idle, key=lambda each: (each.known, -many[each.address()], each.since)).transport.abort()
+        return True
+
+    @property
+    def idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def known(self) -> bool:
+        """Whether its last request had the token, or needed none."""
+        return self.scope is not None and bool(self.scope["state"].get(KNOWN))
+
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def on_response_complete(self) -> None:
+        self.timeout_keep_alive = KEPT if self.known else BRIEFLY
+        self.since = self.loop.time()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
+        if not self.idle:
             self.head.cancel()
         elif self.head.cancelled() and not self.transport.is_closing():
             self.head = self.loop.call_later(HEAD_SECONDS, self._too_slow)
@@ -61,9 +98,28 @@ class Patient(H11Protocol):
         self.head.cancel()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """As everything is refused."""
+        answer = error(400, "this is no HTTP request", {"connection": "close"})
+        headers = [*answer.raw_headers, *((name.encode(), value.encode()) for name, value in HEADERS.items())]
+        with suppress(h11.LocalProtocolError):  # in the middle of another answer
+            for event in (
+                h11.Response(status_code=400, headers=headers),
+                h11.Data(bytes(answer.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
     def _too_slow(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if self.idle:
             self.transport.close()
+
+
+async def _no_room(scope: Scope, receive: Receive, send: Send) -> None:
+    """What is answered where nobody can be spared."""
+    told = RefusedError(503, "all connections are in use; try again later", {"retry-after": "1", "connection": "close"})
+    await refusal(told)(scope, receive, lambda message: send(dressed(message)))
 
 
 class Server(uvicorn.Server):
@@ -121,7 +177,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(settings: Settings, place: Place, ready: Callable[[str, Service], None]) -> bool:
     """Serve until a signal comes; returns whether one did. ``ready`` is told the address when requests are answered."""
-    alone()
+    alone(settings.demo)
     warnings.simplefilter("ignore")  # what scikit-learn remarks on a batch is no concern of whoever runs the service
     with listening(place.host, place.port) as sock:
         service = Service(settings, gc.collect)
@@ -130,8 +186,7 @@ def serve(settings: Settings, place: Place, ready: Callable[[str, Service], None
             config = uvicorn.Config(
                 application(service, place.access, traffic), http=Patient, ws="none", lifespan="off", loop="asyncio",
                 log_config=None, access_log=False, server_header=False, proxy_headers=False,
-                limit_concurrency=CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2,
-                h11_max_incomplete_event_size=HEAD_BYTES,
+                timeout_keep_alive=KEPT, timeout_graceful_shutdown=2, h11_max_incomplete_event_size=HEAD_BYTES,
             )  # fmt: skip
             _quiet()
             server = Server(config)
@@ -159,13 +214,12 @@ class _OneLine(logging.Handler):
     """What uvicorn has to say, without its tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"efc: {record.getMessage().splitlines()[0][:300]}", file=sys.stderr, flush=True)
+        log(record.getMessage().partition("\n")[0][:300])
 
 
 def _quiet() -> None:
     """Invalid requests are everyday; errors are told."""
-    log = logging.getLogger("uvicorn")
-    log.handlers, log.propagate = [_OneLine(level=logging.ERROR)], False
-    log.setLevel(logging.ERROR)
-    logging.getLogger("asyncio").handlers = [_OneLine(level=logging.ERROR)]
-    logging.getLogger("asyncio").propagate = False
+    for name in ("uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [_OneLine(level=logging.ERROR)], False
+        logger.setLevel(logging.ERROR)

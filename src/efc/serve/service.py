@@ -16,20 +16,24 @@ import torch
 from filelock import FileLock, Timeout
 
 from efc.classifiers.file_format import shorten
-from efc.errors import EFCError, shown, visible
-from efc.files import Json, make_folder
+from efc.errors import EFCError, shown
+from efc.files import Json, make_folder, remove_begun, sync_folder
 from efc.plugins import named_code
 from efc.serve.demo import Lessons
-from efc.serve.journal import Journal, NoRoomError, described, replay, segments
+from efc.serve.journal import Journal, NoRoomError, Record, described, replay, segments
+from efc.serve.labels import Labels
 from efc.serve.learning import Teacher, View, learn
+from efc.serve.log import log
 from efc.serve.measures import Measures, share
 from efc.serve.pupil import EVERY, Pupil, begun, check_names
-from efc.serve.samples import Document, Inputs, Label, Limits, check_kind
+from efc.serve.samples import Document, Inputs, Label, Limits
 
 QUEUE = 2000
 """Samples that may be on their way, unless it is told otherwise."""
 SNAPSHOT_EVERY = 5000
 """Samples between two snapshots that nobody asked for."""
+LARGE = 256 * 2**20
+"""Bytes of the journal between them, at most."""
 LARGEST_SEED = 2**32 - 1
 """What a random state takes."""
 HIDDEN = (500,)
@@ -105,10 +109,20 @@ class Service:
         except Timeout:
             raise EFCError(f"{self.model}: another process serves this model; stop it, or serve a copy") from None
         try:
+            self._tidy_up()
             self._recover()
         except BaseException:
             self.lock.release()
             raise
+
+    def _tidy_up(self) -> None:
+        """What a power loss or a kill may have left of the folders."""
+        try:
+            sync_folder(self.folder.parent)  # a journal whose folder is gone keeps nothing
+            for file in (self.model, self.beside_file):
+                remove_begun(file)
+        except OSError as problem:
+            raise EFCError(f"model: cannot read {self.folder.parent}: {problem.strerror}") from None
 
     def _recover(self) -> None:
         """The model's file, then what the journal has beyond it."""
@@ -124,23 +138,25 @@ class Service:
             raise EFCError(f"{self.folder}: its samples have {about['features']} features, the model's {self.features}")
         self.beside = self._beside()
         self.covered = min(pupil.sequence for pupil in self._pupils())
-        self.replayed = 0
-        for record in replay(self.folder, self.features, self.covered, tell):
+        self.replayed = replayed = 0
+        torch.set_flush_denormal(True)  # as those who learned them had it; it is a thread's own setting
+        for record in replay(self.folder, self.features, self.covered, log):
             learn(record, *self._pupils())
-            self.replayed += 1
+            self.replayed, replayed = self.replayed + 1, replayed + len(record.labels)
             if self.replayed % EVERY == 0:
                 self.tidy()
         last = max(pupil.sequence for pupil in self._pupils())
         making: dict[str, Json] = {"journal": self.id, "features": self.features, "making": asdict(self.making)}
         self.journal = Journal(self.folder, last, making, self.settings.keep)
-        self.tried = self.pupil.measures.seen
-        self.known: dict[Label, None] = dict.fromkeys(self.pupil.met)
-        """Labels that were accepted."""
+        self.tried = -replayed, -(0 if self.settings.keep else self.journal.bytes)
+        """The samples taken in, and the bytes written, when the last snapshot was tried."""
         self.lessons = Lessons() if self.settings.demo else None
         if self.lessons is not None:
-            self.lessons.go_on({label: t.count for label, t in self.pupil.measures.tallies.items()})
+            self.lessons.go_on(self._counts())
+        labels = Labels(self.pupil.met, self.settings.limits.classes)
         self.teacher = Teacher(
-            self.pupil, self.beside, self.journal, self.settings.queue, self._view, self._due, self._snapshot, self.tidy
+            *(self.pupil, self.beside, self.journal, labels, self.settings.queue),
+            *(self._view, self._due, self._snapshot, self.tidy),
         )
 
     def _header(self) -> Document | None:
@@ -216,21 +232,31 @@ class Service:
     def _pupils(self) -> list[Pupil]:
         return [self.pupil] if self.beside is None else [self.pupil, self.beside]
 
+    def _counts(self) -> dict[Label, int]:
+        """How many samples of each class were learned here."""
+        learned = {label: tally.count for label, tally in self.pupil.measures.tallies.items()}
+        return dict.fromkeys(self.pupil.met, 0) | learned
+
     def start(self) -> None:
-        """Learn from now on; the demonstration begins with its first lesson."""
+        """Learn from now on; the demonstration begins with its first lesson, or where that was broken off."""
         self.teacher.start()
-        if self.lessons is not None and self.pupil.measures.seen == 0:
+        if self.lessons is not None and Lessons.under_way(self._counts()):
             for x, labels in self.lessons.beginning():
                 self.teach(x, labels)
 
     def teach(self, x: Inputs, labels: Sequence[Label]) -> None:
-        """Learn a batch, and come back when it is learned."""
-        self.admit(labels)
-        told: Queue[object] = Queue()
-        self.teacher.submit(x, labels, lambda _: None, told.put)
-        found = told.get()
-        if isinstance(found, Exception):
-            raise found
+        """Learn samples, as many at a time as the queue takes, and come back when they are learned."""
+        for at in range(0, len(labels), self.settings.queue):
+            some, told = slice(at, at + self.settings.queue), Queue[Record | Exception]()
+
+            def accepted(found: Record | Exception, told: Queue[Record | Exception] = told) -> None:
+                if isinstance(found, Exception):
+                    told.put(found)
+
+            self.teacher.submit(x[some], labels[some], accepted, told.put)
+            found = told.get()
+            if isinstance(found, Exception):
+                raise found
 
     def close(self) -> None:
         """Learn what was accepted, write a snapshot, and let others have the model."""
@@ -242,27 +268,17 @@ class Service:
             self.journal.close()
             self.lock.release()
 
-    def admit(self, labels: Sequence[Label]) -> None:
-        """Refuse labels of another kind than those there are, or of too many classes; then they count as there.
-
-        Only the thread that takes requests calls this: batches that are still on their way count, too.
-        """
-        new = set(labels) - self.known.keys()
-        if self.known:
-            check_kind(labels, next(iter(self.known)))
-        most = self.settings.limits.classes
-        if len(self.known) + len(new) > most:
-            raise EFCError(f"labels: with {shown(next(iter(new)))} there would be more than the {most} classes allowed")
-        self.known |= dict.fromkeys(label for label in labels if label in new)
-
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
-    def _due(self, sequence: int) -> bool:
-        return self.pupil.measures.seen >= self.tried + self.settings.every
+    def _due(self, taken: int) -> bool:
+        """Batches that could not be learned count, too: they lie in the journal, and are replayed."""
+        samples, written = self.tried
+        grown = taken - samples >= self.settings.every or self.journal.written - written >= LARGE
+        return grown and bool(self.pupil.met)
 
     def _snapshot(self) -> dict[str, Json]:
         """Write the model's file, then let go of what it covers."""
-        self.tried = self.pupil.measures.seen
+        self.tried = self.teacher.taken, self.journal.written
         if not self.pupil.met:
             raise EFCError("snapshot: nothing has been learned yet")
         try:
@@ -290,6 +306,7 @@ class Service:
             "prequential": {"all": measures.overall, "recent": share(measures.recent)},
             "effort": None if measures.effort is None else asdict(measures.effort),
             "errors": {"batches": measures.failed, "last": measures.failure or None},
+            "findings": measures.findings,
             "state_bytes": sum(one.state_bytes for one in self._pupils()),
         }
         if self.beside is not None:
@@ -332,12 +349,7 @@ class Service:
         """As ``GET /history`` answers: the points of both learners, by the samples seen."""
         view = self.teacher.view
         other = {point.seen: point.recent for point in view.beside_points}
-        return {"points": [asdict(point) | {"beside_recent": other.get(point.seen)} for point in view.points]}
-
-
-def tell(sentence: str) -> None:
-    """On stderr, as all that the commands say."""
-    print(f"efc: {visible(sentence, keep='')}", file=sys.stderr, flush=True)
+        return {"points": [vars(point) | {"beside_recent": other.get(point.seen)} for point in view.points]}
 
 
 def classes_of(measures: Measures) -> list[dict[str, Json]]:
@@ -357,12 +369,14 @@ def process_bytes() -> int | None:
         return None
 
 
-def alone() -> None:
+def alone(demo: bool = False) -> None:
     """Set up a process that does nothing but serve.
 
     Learning and answering share the cores: matrices of a batch are too small for more threads, and none may keep the
     other waiting. What has been imported is never garbage: to look for garbage elsewhere takes a millisecond.
     """
+    if demo:
+        Lessons()  # what reads them is imported with them
     torch.set_num_threads(1)
     sys.setswitchinterval(0.001)
     gc.collect()

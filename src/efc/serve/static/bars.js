@@ -27,7 +27,7 @@ export function showPairs(list, rows, names) {
   const old = kept.get(list) ?? new Map(), now = new Map();
   for (const row of rows) {
     const key = String(row.label), parts = old.get(key) ?? newRow();
-    parts.label.textContent = key;
+    parts.label.textContent = parts.label.title = key;
     parts.note.textContent = row.note ?? "";
     parts.node.classList.toggle("first", Boolean(row.first));
     parts.node.classList.toggle("unmet", Boolean(row.unmet));
@@ -68,7 +68,7 @@ export function showAnswer(answer, names, state) {
 }
 
 function showSaid(kind, label, share) {
-  $(`said-${kind}`).textContent = label === null ? "–" : String(label);
+  $(`said-${kind}`).textContent = $(`said-${kind}`).title = label === null ? "–" : String(label);
   $(`said-${kind}`).classList.toggle("long", String(label).length > 3);
   $(`sure-${kind}`).textContent = share === null ? "" : `${percent(share)} sure`;
   $(`brief-${kind}`).textContent = label === null ? "–" : String(label);

@@ -1,7 +1,8 @@
 // Line charts in SVG. A chart is also a slider: arrow keys walk over its points and its words say what is there.
 import { brief, el, svg, whole } from "./dom.js";
+import { Legend } from "./legend.js";
 
-const HEIGHT = 190, TOP = 20, BOTTOM = 26, LEFT = 46, RIGHT = 80;
+const TOP = 20, BOTTOM = 26, LEFT = 46, NAMES = 80, NO_NAMES = 14;
 const made = new WeakMap();
 
 const scale = (from, to, low, high) => (value) => low + ((high - low) * (value - from)) / (to - from || 1);
@@ -37,59 +38,63 @@ function path(xs, values, x, y) {
 }
 
 // Names at the ends of the lines, pushed apart where they would lie on each other.
-function endNames(series, y, width) {
+function endNames(series, y, width, bottom) {
   const ends = series.map((line) => {
     const last = line.values.findLast(there);
     return last === undefined ? null : { line, last, at: y(last) };
   }).filter(Boolean).sort((a, b) => a.at - b.at);
   ends.forEach((end, k) => { if (k) end.at = Math.max(end.at, ends[k - 1].at + 13); });
-  const over = ends.length ? Math.max(0, ends[ends.length - 1].at - (HEIGHT - BOTTOM)) : 0;
+  const over = ends.length ? Math.max(0, ends[ends.length - 1].at - bottom) : 0;
   return ends.map(({ line, last, at }) =>
-    svg("text", { class: `end ${line.kind}`, x: width - RIGHT + 7, y: at - over + 4, text: `${line.name} ${line.tell(last)}` }));
+    svg("text", { class: `end ${line.kind}`, x: width - NAMES + 7, y: at - over + 4, text: `${line.name} ${line.tell(last)}` }));
 }
 
-function marks(spec, x) {
-  let free = -Infinity;
+// Lines where something began, with names where there is room for them.
+function marks(spec, x, bottom, width) {
+  let free = 0;
   return (spec.marks ?? []).flatMap(({ seen, text }) => {
-    const at = x(seen), line = svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 4, y2: HEIGHT - BOTTOM });
-    if (at < free) return [line];
-    free = at + 7 * text.length + 5;
+    const at = x(seen), half = 3.5 * text.length + 2, line = svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 4, y2: bottom });
+    if (at - half < free || at + half > width) return [line];
+    free = at + half + 3;
     return [line, svg("text", { class: "tick middle", x: at, y: TOP - 8, text })];
   });
 }
 
-function drawn(spec, width) {
-  const axis = axisOf(spec), last = spec.xs.at(-1) ?? 1;
-  const x = scale(0, Math.max(1, last), LEFT, width - RIGHT), y = scale(0, axis.top, HEIGHT - BOTTOM, TOP);
-  const root = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, "aria-hidden": "true", focusable: "false" });
+function drawn(spec, width, height) {
+  const bottom = height - BOTTOM;
+  const axis = axisOf(spec), last = spec.xs.at(-1) ?? 1, right = width - (spec.legend ? NO_NAMES : NAMES);
+  const x = scale(0, Math.max(1, last), LEFT, right), y = scale(0, axis.top, bottom, TOP);
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" });
   for (const tick of axis.ticks) {
     const at = y(tick);
-    root.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: at, y2: at }), svg("text", { class: "tick end-at", x: LEFT - 6, y: at + 4, text: axis.name(tick) }));
+    root.append(svg("line", { class: "grid", x1: LEFT, x2: right, y1: at, y2: at }), svg("text", { class: "tick end-at", x: LEFT - 6, y: at + 4, text: axis.name(tick) }));
   }
-  for (const tick of ticksUpTo(last, 4)) root.append(svg("text", { class: "tick middle", x: x(tick), y: HEIGHT - 8, text: whole(tick) }));
-  root.append(...marks(spec, x));
-  for (const line of spec.series) root.append(svg("path", { class: `line ${line.kind}`, d: path(spec.xs, line.values, x, y) }));
-  root.append(...endNames(spec.series, y, width));
-  const cursor = svg("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
+  for (const tick of ticksUpTo(last, 4)) root.append(svg("text", { class: "tick middle", x: x(tick), y: height - 8, text: whole(tick) }));
+  root.append(...marks(spec, x, bottom, width));
+  const paths = new Map(spec.series.map((line) => [line.name, svg("path", { class: `line ${line.kind}`, d: path(spec.xs, line.values, x, y) })]));
+  root.append(svg("g", {}, ...paths.values()), ...(spec.legend ? [] : endNames(spec.series, y, width, bottom)));
+  const cursor = svg("line", { class: "cursor", y1: TOP, y2: bottom, visibility: "hidden" });
   root.append(cursor);
-  return { root, x, cursor };
+  return { root, x, cursor, paths };
 }
 
 // At 540 samples: EFC 96 %, SGD 31 %
-function words(spec, k) {
+function words({ spec, legend }, k) {
   if (k < 0) return "nothing yet";
-  return `at ${whole(spec.xs[k])} samples: ${spec.series.map((line) => `${line.name} ${line.tell(line.values[k])}`).join(", ")}`;
+  const series = legend ? legend.chosen(spec.series).filter((line) => there(line.values[k])) : spec.series;
+  return `at ${whole(spec.xs[k])} samples: ${series.map((line) => `${line.name} ${line.tell(line.values[k])}`).join(", ")}`;
 }
 
 function pointAt(chart, k) {
-  const { host, spec, told } = chart, last = spec.xs.length - 1;
+  const { host, spec, told, legend } = chart, last = spec.xs.length - 1;
   chart.chosen = k;
   const shown = k ?? last;
   host.setAttribute("aria-valuemin", 0);
   host.setAttribute("aria-valuemax", Math.max(0, last));
   host.setAttribute("aria-valuenow", Math.max(0, shown));
-  host.setAttribute("aria-valuetext", words(spec, shown));
-  told.textContent = k === null ? spec.sub : words(spec, k);
+  host.setAttribute("aria-valuetext", words(chart, shown));
+  told.textContent = k === null ? spec.sub : legend ? `At ${whole(spec.xs[k])} samples:` : words(chart, k);
+  legend?.tell(spec.series, shown);
   chart.cursor.setAttribute("visibility", k === null ? "hidden" : "visible");
   if (k !== null) for (const end of ["x1", "x2"]) chart.cursor.setAttribute(end, chart.x(spec.xs[k]));
 }
@@ -109,10 +114,14 @@ function walked(chart, event) {
   pointAt(chart, Math.max(0, Math.min(last, to)));
 }
 
-function begun(figure) {
+function begun(figure, spec) {
   const host = el("div", { class: "chart", tabindex: "0", role: "slider" }), told = el("p", { class: "sub" });
-  const title = el("h3"), chart = { host, told, title, chosen: null, spec: null, cursor: null, x: null };
+  const title = el("h3"), chart = { host, told, title, chosen: null, spec: null, cursor: null, x: null, paths: new Map(), legend: null };
   figure.append(el("figcaption", {}, title, told), host);
+  if (spec.legend) {
+    chart.legend = new Legend({ paths: () => chart.paths, changed: () => pointAt(chart, chart.chosen), title: spec.title });
+    figure.append(chart.legend.node);
+  }
   host.addEventListener("pointermove", (event) => chart.spec && pointAt(chart, nearest(chart, event)));
   for (const name of ["pointerleave", "blur"]) host.addEventListener(name, () => chart.spec && pointAt(chart, null));
   host.addEventListener("keydown", (event) => chart.spec && walked(chart, event));
@@ -121,15 +130,16 @@ function begun(figure) {
 }
 
 function redrawn(chart) {
-  const { root, x, cursor } = drawn(chart.spec, Math.max(200, chart.host.clientWidth));
-  Object.assign(chart, { x, cursor });
+  const { root, x, cursor, paths } = drawn(chart.spec, Math.max(200, chart.host.clientWidth), Math.max(150, chart.host.clientHeight));
+  Object.assign(chart, { x, cursor, paths });
   chart.host.replaceChildren(root);
   pointAt(chart, chart.chosen === null ? null : Math.min(chart.chosen, chart.spec.xs.length - 1));
 }
 
-// `spec` is {title, sub, xs, series: [{name, kind, values, tell}], sizes, marks}.
+// `spec` is {title, sub, xs, series: [{name, kind, values, tell}], sizes, marks, legend}. With a `legend` names stand below
+// the lines, as buttons, instead of at their ends; a figure has one for good, or none.
 export function lineChart(figure, spec) {
-  if (!made.has(figure)) made.set(figure, begun(figure));
+  if (!made.has(figure)) made.set(figure, begun(figure, spec));
   const chart = made.get(figure);
   chart.spec = spec;
   chart.title.textContent = spec.title;

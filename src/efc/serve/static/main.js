@@ -2,7 +2,7 @@
 import { $, listed, plural } from "./dom.js";
 import { Refused, Unreachable, call, prepareToken, tokenButton } from "./api.js";
 import { answerSentence, namesOf, showAnswer } from "./bars.js";
-import { showCurves, showFacts, showRemembered } from "./curves.js";
+import { showCurves, showFacts, showFindings, showRemembered } from "./curves.js";
 import { prepareGuide, showGuide } from "./guide.js";
 import { Pad, showInput } from "./pad.js";
 import { Row } from "./row.js";
@@ -203,6 +203,7 @@ function showAll() {
   showAnswer(view.answer, names, state);
   showRemembered(state);
   showFacts(state);
+  showFindings(state);
   if (view.drawnFor !== state.seen) showCurves(view.points, state);
   view.drawnFor = state.seen;
 }

@@ -47,7 +47,7 @@ export class Teacher {
     const place = $("labels");
     if (place.dataset.labels !== JSON.stringify(labels)) {
       place.dataset.labels = JSON.stringify(labels);
-      place.replaceChildren(...labels.map((label) => el("button", { type: "button", text: String(label), onclick: () => this.given(label) })));
+      place.replaceChildren(...labels.map((label) => el("button", { type: "button", onclick: () => this.given(label) }, el("span", { text: String(label) }))));
     }
     [...place.children].forEach((button, k) => {
       const count = counts.get(labels[k]) ?? 0;
